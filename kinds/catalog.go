@@ -15,53 +15,54 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A Catalog knows which kinds one server serves. It follows the server's CustomResourceDefinitions,
-// of which it keeps ten fields, and its APIServices. Where it may not, it asks discovery, while a
-// kind is missing.
+// A Catalog knows which kinds one server serves. It watches the server's CustomResourceDefinitions,
+// of which it keeps ten fields, and its APIServices. Where it has no right to read them, it polls
+// discovery while a kind is missing.
 //
-// [New] makes one. A program has one for each server, which all gates share. The zero value takes
-// its server from the first cache or Decoder that it is given to, and waits for that. Run must be
-// called, unless a cache says that it does. A failure goes to slog.Default, or where that cache
-// reports its own. All methods are safe for concurrent use. A Catalog must not be copied.
+// A program has one Catalog for each server, and all gates of that server share it. [New] returns
+// one. A zero Catalog takes its server from the first cache or Decoder that gets it, and does
+// nothing until then. Run must be called, unless the cache says that it calls Run. Failures are
+// logged to slog.Default, or go where that cache reports its own. All methods are safe for
+// concurrent use. A Catalog must not be copied.
 type Catalog struct {
 	mu      sync.Mutex
-	url     string            // "": Bind was not called; guarded by mu, as all below
+	url     string            // "": nobody has called Bind; guarded by mu, as all below
 	client  *http.Client      // nil: http.DefaultClient
 	bound   bool              // url is from Bind
 	opts    lw.Options        // of the catalog's own informers
-	names   map[Name]*entry   // those that were asked for
-	changed chan struct{}     // closed at the next change of what is known; see changes
-	asked   chan struct{}     // has room for one: there is something to do
+	names   map[Name]*entry   // every name that somebody has asked for
+	changed chan struct{}     // closed at the next change of a state, and then replaced
+	asked   chan struct{}     // wakes Run; it has room for one
 	running bool              // Run was called
-	ended   chan struct{}     // closed when Run has returned
-	doubts  map[Name]struct{} // served names whose requests got 404
-	crds    definitions       // nil: they may not be read
-	looks   []chan struct{}   // closed when Run has looked once more
+	ended   chan struct{}     // closed when Run returns
+	doubts  map[Name]struct{} // served names whose requests got 404 since Run looked
+	crds    definitions       // nil while the catalog has no right to read them
+	looks   []chan struct{}   // Run closes them after its next look
 }
 
-// definitions is what others than Run ask of the informer of CustomResourceDefinitions. It is an
-// interface because a type with an informer costs each package that uses the type seconds of the
-// compiler, which makes all of the informer's methods anew there.
+// definitions is the part of the informer of CustomResourceDefinitions that gates use. It is an
+// interface because the compiler instantiates all methods of an informer in each package that uses
+// a type with an informer in it, which takes seconds.
 type definitions interface {
 	CatchUp(ctx context.Context) (resourceVersion string, err error)
 	WaitForResourceVersion(ctx context.Context, resourceVersion string) error
 }
 
-// An entry is what is known of a Name.
+// An entry is what the catalog knows of a Name.
 type entry struct {
 	state    State
-	from     uint64             // the first answer of discovery that counts
-	missing  time.Time          // since when discovery is without it, although it was served; zero: it is not
+	from     uint64             // answers of discovery before this one are too old
+	missing  time.Time          // when discovery first lacked the kind, which was served; zero: it has it
 	news     string             // of its APIServices, at the last look
-	wasOf    bool               // it was served by an APIService
-	over     ending             // of the definition that has ended last
-	followed map[*follower]bool // those to call
+	wasOf    bool               // an APIService has served it
+	over     ending             // of the last definition that has ended
+	followed map[*follower]bool // whom to call at a change
 }
 
-// An ending is that of a definition, made, at a version.
+// An ending says at which version of the collection the definition made was deleted.
 type ending struct{ made, version string }
 
-// A follower is called for each change of one name, in the goroutine of Run, under no lock. It must
+// A follower gets each change of one name. Run calls it under no lock, and waits for it, so it must
 // return at once.
 type follower struct{ call func(State) }
 
@@ -71,8 +72,8 @@ func New(url string, client *http.Client) *Catalog {
 	return &Catalog{url: strings.TrimRight(url, "/"), client: client}
 }
 
-// Bind says which server a zero Catalog is of, and has opts for its informers; nil: none. It is an
-// error if it has said another server before. A Catalog of [New] keeps its own.
+// Bind gives a zero Catalog its server, and opts to its informers; nil means none. A second Bind
+// with another server is an error. A Catalog of [New] keeps its own server.
 func (c *Catalog) Bind(_ request.Mark, url string, client *http.Client, opts *lw.Options) error {
 	url = strings.TrimRight(url, "/")
 	c.mu.Lock()
@@ -98,7 +99,7 @@ func (c *Catalog) initLocked() {
 	}
 }
 
-// entryLocked returns the entry of n, which is asked for from now on.
+// entryLocked returns the entry of n. The first call has the catalog look for n from then on.
 func (c *Catalog) entryLocked(n Name) *entry {
 	c.initLocked()
 	e := c.names[n]
@@ -110,7 +111,7 @@ func (c *Catalog) entryLocked(n Name) *entry {
 	return e
 }
 
-// pokeLocked has Run look.
+// pokeLocked wakes Run, which then looks at all evidence again.
 func (c *Catalog) pokeLocked() {
 	select {
 	case c.asked <- struct{}{}:
@@ -124,15 +125,15 @@ func (c *Catalog) poke() {
 	c.pokeLocked()
 }
 
-// Served returns what is known of n. The catalog learns of n from now on, so the first answer is
-// often that nothing is known.
+// Served returns what the catalog knows of n. The first call has the catalog look for n, so it
+// often returns a State that is not Known.
 func (c *Catalog) Served(n Name) State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.entryLocked(n).state
 }
 
-// listen has call called at each change of n, until stop, and returns the state before.
+// listen returns the state of n, and has the catalog call call at each later change, until stop.
 func (c *Catalog) listen(n Name, call func(State)) (s State, stop func()) {
 	f := &follower{call}
 	c.mu.Lock()
@@ -146,7 +147,7 @@ func (c *Catalog) listen(n Name, call func(State)) (s State, stop func()) {
 	}
 }
 
-// doubt says that a request for n, which is served, got 404.
+// doubt tells the catalog that a request for n got 404, although n is served.
 func (c *Catalog) doubt(n Name) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,8 +156,8 @@ func (c *Catalog) doubt(n Name) {
 	c.pokeLocked()
 }
 
-// refused says that n is not asked for because of its scope. Discovery is the only one that does not
-// tell of another scope by itself.
+// refused tells the catalog that a gate makes no request for n because n has another scope. Watches
+// report a change of the scope by themselves; discovery has to be asked again.
 func (c *Catalog) refused(n Name) {
 	c.mu.Lock()
 	discovers := c.crds == nil
@@ -166,7 +167,8 @@ func (c *Catalog) refused(n Name) {
 	}
 }
 
-// ends says at which version a definition has ended. The state of its names is as it was.
+// ends records the version at which a definition was deleted. The states of its names change later,
+// when Run looks.
 func (c *Catalog) ends(made, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +179,8 @@ func (c *Catalog) ends(made, version string) {
 	}
 }
 
-// endedAfter reports whether the definition made of n is known to have ended at version or later,
-// so that what was seen until then is not of the next one.
+// endedAfter reports whether the catalog knows that the definition made ended at version or later.
+// Then objects that were seen up to version belong to it, and not to the next definition.
 func (c *Catalog) endedAfter(n Name, made, version string) bool {
 	c.mu.Lock()
 	over := c.entryLocked(n).over
@@ -187,8 +189,9 @@ func (c *Catalog) endedAfter(n Name, made, version string) bool {
 	return over.made == made && err == nil && order <= 0
 }
 
-// reach waits until the catalog knows the definitions as they were at version, or for a minute: that
-// may be a version of another storage. "" is as they are now.
+// reach waits until the catalog knows the definitions as they were at version; "" means as they are
+// now. After a minute it no longer waits for version, which may be of another storage. The error is
+// that of ctx.
 func (c *Catalog) reach(ctx context.Context, version string) error {
 	c.mu.Lock()
 	inf := c.crds
@@ -199,7 +202,7 @@ func (c *Catalog) reach(ctx context.Context, version string) error {
 		if version == "" {
 			version, _ = inf.CatchUp(short)
 		}
-		_ = inf.WaitForResourceVersion(short, version) // what cannot be reached is not waited for
+		_ = inf.WaitForResourceVersion(short, version)
 	}
 	looked := make(chan struct{})
 	c.mu.Lock()
@@ -214,9 +217,10 @@ func (c *Catalog) reach(ctx context.Context, version string) error {
 	return ctx.Err()
 }
 
-// Follow calls f with what is known of n, and then with each change, in a goroutine of its own: one
-// call at a time, and the last state of several that came meanwhile. stop, which f may call, ends
-// that. It does not wait for a call that is going on. The catalog's end ends it as well.
+// Follow calls f with the state of n, and again after each change. The calls come one after the
+// other, in a goroutine of their own. A slow f misses states, and always gets the last one. The
+// calls end when stop is called or the catalog ends. f may call stop, which does not wait for a
+// call that is running.
 func (c *Catalog) Follow(n Name, f func(State)) (stop func()) {
 	if f == nil {
 		panic("lw: kinds: Follow: nil function")
@@ -253,9 +257,9 @@ func (c *Catalog) Follow(n Name, f func(State)) (stop func()) {
 	}
 }
 
-// Wait waits until all names are served, as for a readiness probe. The error wraps [ErrAbsent] or,
-// if the catalog has ended, lw.ErrStopped, and says for how long which of them is not served, and
-// why.
+// Wait waits until all names are served, as a readiness probe needs it. Its error wraps
+// [ErrAbsent], names each kind that is missing, and says why and since when. It wraps the cause of
+// ctx as well, or lw.ErrStopped if the catalog has ended.
 func (c *Catalog) Wait(ctx context.Context, names ...Name) error {
 	return c.wait(ctx, func(s State) bool { return s.Served }, names)
 }
@@ -292,20 +296,21 @@ func (c *Catalog) wait(ctx context.Context, ok func(State) bool, names []Name) e
 	}
 }
 
-// without says of which names ok is false, and why.
+// without returns an error for each name whose state is not ok, and a channel that is closed at the
+// next change of a state.
 func (c *Catalog) without(ok func(State) bool, names []Name) (missing []error, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.initLocked()
 	for _, n := range names {
 		if s := c.entryLocked(n).state; !ok(s) {
-			missing = append(missing, fmt.Errorf("%s: %s, since %v", n, s.Why, time.Since(s.Since).Round(time.Second)))
+			missing = append(missing, fmt.Errorf("%s: %s, for %v", n, s.Why, time.Since(s.Since).Round(time.Second)))
 		}
 	}
 	return missing, c.changed
 }
 
-// set makes s what is known of n, and returns whom to call.
+// set makes s the state of n, and returns the calls that followers are due.
 func (c *Catalog) set(n Name, e *entry, s State) (calls []func()) {
 	if s.same(e.state) && s.news == e.state.news {
 		return nil
@@ -325,15 +330,16 @@ func (c *Catalog) set(n Name, e *entry, s State) (calls []func()) {
 	return calls
 }
 
-// ready reports whether there is a server, and what to ask it.
+// ready reports whether the catalog has a server, and a name to look for.
 func (c *Catalog) ready() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.url != "" && len(c.names) > 0
 }
 
-// Run keeps the catalog in step until ctx is done, and then returns nil. It asks the server nothing
-// before the first name. A second call returns an error that wraps lw.ErrStarted.
+// Run keeps the catalog in step with its server until ctx is done, and then returns nil. It makes
+// no request before somebody asks for a name. A second call returns an error that wraps
+// lw.ErrStarted.
 func (c *Catalog) Run(ctx context.Context) error {
 	c.mu.Lock()
 	c.initLocked()

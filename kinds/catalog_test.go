@@ -20,8 +20,8 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// aggregated is a server with the resource metrics of an aggregated API, which is served as the test
-// says.
+// aggregated is a server with the resource metrics of an aggregated API, which is served as the
+// test says.
 func aggregated(t *testing.T) *world {
 	w := newWorld(t, lwtest.Resource{Group: "metrics.example.com", Plural: "widgets", Kind: "Widget"})
 	w.server.SetServed("widgets", false)
@@ -338,7 +338,7 @@ func TestCatalogRows(t *testing.T) {
 			defer cancel()
 			err := w.catalog.Wait(ctx, widgetName)
 			if !errors.Is(err, kinds.ErrAbsent) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(),
-				"no CRD serves example.com/v1 Widget, since 4m2s") {
+				"no CRD serves example.com/v1 Widget, for 4m2s") {
 				t.Errorf("Wait: %v", err)
 			}
 			w.define(widgets)
@@ -389,8 +389,8 @@ func TestCatalogRows(t *testing.T) {
 	}
 }
 
-// undiscovered is a program without rights whose kind has the object a/x, answers 404, and is not in
-// groups, which discovery answers.
+// undiscovered is a program without rights whose kind has the object a/x, answers 404, and is not
+// in groups, which discovery answers.
 func undiscovered(t *testing.T, groups string) (*world, *follower) {
 	w := newWorld(t)
 	w.forbid("customresourcedefinitions")

@@ -16,12 +16,11 @@ import (
 )
 
 const (
-	// goneAfter is for how long discovery must be without a kind that it had, until the kind is absent:
-	// one of several servers may lag.
+	// goneAfter is how long discovery must lack a kind that it had before the kind counts as absent. A
+	// request may reach a server that learns of the kind later than others.
 	goneAfter = time.Minute
-	// Discovery is asked after 0.5, 1, 2, 4 and 8 s, and then each 10.9 s: a kind is found within
-	// 11 s, and an hour has at most 360 requests, with those that ask whether definitions may be read
-	// by now.
+	// The catalog asks discovery after 0.5, 1, 2, 4 and 8 s, and then every 10.9 s. So it finds a kind
+	// within 11 s, and makes at most 360 requests in an hour, with those of the feeds.
 	firstPause, pause = 500 * time.Millisecond, 10_900 * time.Millisecond
 
 	aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
@@ -29,25 +28,25 @@ const (
 	mostDiscovery = 64 << 20 // bytes of an answer
 )
 
-// A discovery is what the server's discovery has answered. Only the goroutine of Run uses it.
+// A discovery has the last answers of the server's discovery. Only the goroutine of Run uses it.
 type discovery struct {
 	url    string
 	client *http.Client
 
-	seq    uint64 // how many answers have come
+	seq    uint64 // counts answers
 	groups map[string][]discovered
 	etags  map[string]string
-	bodies map[string]map[string][]discovered // of each path, for a 304
+	bodies map[string]map[string][]discovered // the groups of each path, for when it answers 304
 
 	asked    time.Time
 	wait     time.Duration
-	answered time.Time // when the question was asked that groups answers
+	answered time.Time // when the request was sent whose answer is in groups
 }
 
 // discovered is one version of a group.
 type discovered struct {
 	version string
-	stale   bool // the aggregator has it from before
+	stale   bool // the aggregator could not reach its server, and repeats an older answer
 	kinds   []discoveredKind
 }
 
@@ -56,14 +55,14 @@ type discoveredKind struct {
 	namespaced   bool
 }
 
-// discoveredAs begins State.made of what discovery has found. It does not tell a definition from one
-// of before.
+// discoveredAs begins State.made of a kind that discovery has found. Discovery does not say whether
+// a definition was deleted and made again.
 const discoveredAs = "discovered "
 
 // isDefinition reports whether made is the UID of a definition.
 func isDefinition(made string) bool { return made != "" && !strings.HasPrefix(made, discoveredAs) }
 
-// again has discovery be asked at once, and returns the number of that answer.
+// again has discovery asked at once, and returns the number that the answer will have.
 func (d *discovery) again() uint64 {
 	d.wait = 0
 	return d.seq + 1
@@ -74,9 +73,9 @@ func (d *discovery) due() bool { return d.wait == 0 || !time.Now().Before(d.aske
 // next returns how long to wait until discovery is due.
 func (d *discovery) next() time.Duration { return time.Until(d.asked.Add(d.wait)) }
 
-// stateOf returns what is known of n, and whether discovery is to be asked about it. polls says that
-// nothing but discovery tells when that changes. remote are the versions that APIServices say other
-// servers have.
+// stateOf returns the state of n, and whether n waits for discovery. polls says that only discovery
+// shows a change, so a missing kind waits for it. remote are the versions that APIServices send to
+// other servers.
 func (d *discovery) stateOf(n Name, e *entry, made string, remote []string, polls bool) (s State, waits bool) {
 	if d.seq < e.from {
 		if e.state.Known {
@@ -107,7 +106,7 @@ func (d *discovery) stateOf(n Name, e *entry, made string, remote []string, poll
 		if e.missing.IsZero() {
 			e.missing = d.answered
 		}
-		if d.answered.Sub(e.missing) < goneAfter { // the answer: the present time is no evidence
+		if d.answered.Sub(e.missing) < goneAfter { // not the present time: only an answer is evidence
 			return e.state, true
 		}
 	}
@@ -115,8 +114,8 @@ func (d *discovery) stateOf(n Name, e *entry, made string, remote []string, poll
 	return State{Known: true, Why: "discovery has no " + n.String(), stand: absent}, polls
 }
 
-// lacks reports whether the answer is without one of the versions of a group: the aggregator has not
-// asked its server yet.
+// lacks reports whether the answer lacks one of the versions of a group. Then the aggregator has
+// not asked the server of that version yet.
 func (d *discovery) lacks(group string, versions []string) bool {
 	for _, version := range versions {
 		if !slices.ContainsFunc(d.groups[group], func(v discovered) bool { return v.version == version }) {
@@ -126,8 +125,8 @@ func (d *discovery) lacks(group string, versions []string) bool {
 	return false
 }
 
-// find returns the state of n if it is served; the other versions of the group that have the kind;
-// and whether an answer is from before.
+// find returns the state of n if it is served, and otherwise the other versions that the kind has.
+// stale says that the answer about n repeats an older one.
 func (d *discovery) find(n Name) (found *State, others []string, stale bool) {
 	for _, v := range d.groups[n.Group] {
 		stale = stale || v.stale && (n.Version == "" || n.Version == v.version)
@@ -176,8 +175,8 @@ func (d *discovery) ask(ctx context.Context, names map[Name]*entry) error {
 	return nil
 }
 
-// read reads what stands at a path: the groups, with all that is in them, or their names alone, of
-// which those of wanted are then read.
+// read reads the groups at a path. A server with aggregated discovery answers with all that is in
+// them. Others answer with the names of groups, and read asks for each group of wanted.
 func (d *discovery) read(ctx context.Context, path string, wanted map[string]bool) (map[string][]discovered, error) {
 	body, kind, tag, err := d.get(ctx, path, d.etags[path])
 	if err != nil {
@@ -223,7 +222,7 @@ func (d *discovery) read(ctx context.Context, path string, wanted map[string]boo
 	return groups, nil
 }
 
-// version reads one version of a group. One that does not answer is stale.
+// version reads one version of a group. If the server does not answer, the version is stale.
 func (d *discovery) version(ctx context.Context, path, version string) (discovered, error) {
 	one := discovered{version: version}
 	body, _, _, err := d.get(ctx, path, "")
@@ -245,7 +244,7 @@ func (d *discovery) version(ctx context.Context, path, version string) (discover
 	return one, nil
 }
 
-// get reads a path. body is nil if it is as it was at tag.
+// get reads a path. body is nil if the answer is still the one with the ETag tag.
 func (d *discovery) get(ctx context.Context, path, tag string) (body []byte, kind, now string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -1,14 +1,15 @@
-// Package kinds lets a program follow kinds that are not served yet, and outlive those that go.
+// Package kinds lets a program follow kinds that are not served yet, and keep running when a kind
+// goes away.
 //
-// A kind that nobody serves has no objects, so its informer is in step, and empty. It makes no
-// request while it waits, lists when the kind comes, and deletes what it has when the kind's
-// CustomResourceDefinition is gone, as the API server has done. Handlers, indexes and controllers
-// stay as they are.
+// A kind that nobody serves has no objects, so its informer is in sync, and empty. The informer
+// makes no request while it waits. It lists when the kind comes. When the kind's
+// CustomResourceDefinition is deleted, it deletes its objects, as the API server has done.
+// Handlers, indexes and controllers do not have to know.
 //
-// A [Catalog] knows what one server serves: from its CustomResourceDefinitions and APIServices, and
-// where it may not read these, from discovery. [Source] is a gate: an lw.Source that is empty while
-// its kind is absent. Absent is only what the catalog has evidence of. An error of the kind itself,
-// such as 404, 403 or 503, proves nothing, and deletes nothing.
+// A [Catalog] knows what one server serves. It reads CustomResourceDefinitions and APIServices, or
+// discovery where it has no right to read these. [Source] is a gate: an lw.Source that is empty
+// while its kind is absent. A kind is absent only if the catalog has evidence of it. An error of a
+// request for the kind, such as 404, 403 or 503, is no evidence, and deletes nothing.
 package kinds
 
 import (
@@ -19,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Name is a kind of objects. Of Kind and Resource, the plural in URLs, one is enough. A kind that
-// is named by Kind follows a new plural, and one that is named by Resource a new kind behind it. An
-// empty Version is any that is served.
+// A Name names a kind of objects, by its Kind or by its Resource, the plural in URLs. A Name with a
+// Kind follows it to another plural; a Name with a Resource alone follows that to another kind. An
+// empty Version means any version that is served.
 type Name struct{ Group, Version, Kind, Resource string }
 
 // GVK returns the name of a kind.
@@ -51,41 +52,42 @@ func (n Name) groupVersion() string {
 
 // A State is what a [Catalog] knows of a Name.
 type State struct {
-	// Served says that the server has the kind. Known is false while there is no evidence: before the
-	// catalog's first answer. Later, what was known holds until there is other evidence.
+	// Served reports whether the server has the kind. Known is false before the catalog's first
+	// answer, when there is no evidence. Later on, a state holds until there is evidence of another
+	// one.
 	Served, Known bool
-	// Resource is what the kind has in URLs, with the version that is served, and Namespaced its
-	// scope, if Served is true.
+	// Resource is the kind's in URLs, in the version that is served, and Namespaced is its scope. Both
+	// are set only if Served is true.
 	Resource   schema.GroupVersionResource
 	Namespaced bool
-	Why        string    // why it is not served
-	Since      time.Time // when it began to be as Served, Known and Why say
+	Why        string    // why the kind is not served
+	Since      time.Time // since when Served, Known and Why are as they are
 
 	stand stand
-	kind  string // if Served is true
-	// made tells apart the kinds that one name has had one after the other.
+	kind  string // set only if Served is true
+	// made identifies the definition. It tells apart the kinds that have had the same name.
 	made string
-	// news changes where a request that has failed may succeed from now on, and heard says when it has.
+	// news changes when requests that failed may succeed again. heard is the time of that change.
 	news  string
 	heard time.Time
 }
 
-// A stand is what a gate does.
+// A stand says what a gate does.
 type stand int
 
 const (
-	unknown  stand = iota // nothing is known: no request, and not in step
-	absent                // nobody serves it: it is empty
-	orphaned              // its APIService is gone, and nobody has deleted the objects: they stay
-	withheld              // its objects are there, but not in this version: they stay, and that is a failure
+	unknown  stand = iota // no evidence: the gate makes no request, and lists wait
+	absent                // nobody serves the kind: the gate is empty
+	orphaned              // its APIService is gone, but nobody has deleted the objects: they stay
+	withheld              // it is served, but not in this version: the objects stay, and requests fail
 	served
 )
 
-// same reports whether s and o say the same.
+// same reports whether s and o are the same to those who follow the name.
 func (s State) same(o State) bool {
 	s.Since, s.news, s.heard = o.Since, o.news, o.heard
 	return s == o
 }
 
-// ErrAbsent is what the error of [Catalog.Wait] wraps.
+// ErrAbsent says that a kind is not served. The errors of [Catalog.Wait] wrap it.
 var ErrAbsent = errors.New("the kind is not served")

@@ -22,7 +22,7 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A crd is what a catalog reads of a CustomResourceDefinition.
+// A crd has those fields of a CustomResourceDefinition that a catalog reads.
 type crd struct {
 	lw.Meta `json:"metadata"`
 	Spec    struct {
@@ -52,7 +52,7 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-// An apiService is what a catalog reads of an APIService.
+// An apiService has those fields of an APIService that a catalog reads.
 type apiService struct {
 	lw.Meta `json:"metadata"`
 	Spec    struct {
@@ -68,7 +68,7 @@ type apiService struct {
 	} `json:"status"`
 }
 
-// is returns the condition of a type; zero if there is none.
+// is returns the condition of type typ, or a zero one.
 func is(all []condition, typ string) condition {
 	for _, c := range all {
 		if c.Type == typ {
@@ -78,31 +78,32 @@ func is(all []condition, typ string) condition {
 	return condition{}
 }
 
-// deniedFor is how long a collection is not asked for that may not be read. With it and pause, an hour
-// has fewer than 360 requests, whatever the first minute brings.
+// deniedFor is how long the catalog waits after 403 or 404 of a collection until it asks again.
+// With it and pause, the catalog makes fewer than 360 requests in an hour, whatever the first
+// minute brings.
 const deniedFor = 6 * time.Minute
 
-// A feed is one collection of the catalog's evidence. Its informer ends where it may not read, and
-// another one begins later.
+// A feed is one of the collections that the catalog watches. If the server refuses it, its informer
+// ends, and another one begins later.
 type feed[T lw.Object] struct {
 	url, name string
 	inf       *lw.Informer[T] // nil: it waits until again
 	byGroup   *lw.Index[string, T]
 	stop      context.CancelFunc
 	again     time.Time
-	denied    bool // there is no right to read it, or it does not exist
-	missing   bool // denied: it does not exist
+	denied    bool // the server has answered 403 or 404
+	missing   bool // it was 404
 
 	mu      sync.Mutex
-	refusal error // of the present informer; guarded by mu
+	refusal error // the 403 or 404 of the present informer; guarded by mu
 }
 
-// evidence is what Run has. Only the goroutine of Run uses it, but for the errors of feeds.
+// evidence is what Run works with. Only its goroutine uses it, apart from each feed's refusal.
 type evidence struct {
 	c         *Catalog
 	client    *http.Client
 	opts      lw.Options // of the informers
-	refused   bool       // a feed has just ended, and was evidence until then
+	refused   bool       // a feed that was evidence has just ended
 	running   sync.WaitGroup
 	crds      feed[*crd]
 	services  feed[*apiService]
@@ -122,7 +123,7 @@ func newEvidence(c *Catalog) *evidence {
 	return e
 }
 
-// start starts the informers that are due.
+// start starts the informers that do not run, and may.
 func (e *evidence) start(ctx context.Context) {
 	begin(ctx, e, &e.crds, func(o *crd) string { return o.Spec.Group }, func(ev lw.WatchEvent[*crd]) {
 		if ev.Type == watch.Deleted && ev.Object != nil {
@@ -132,7 +133,7 @@ func (e *evidence) start(ctx context.Context) {
 	begin(ctx, e, &e.services, func(o *apiService) string { return o.Spec.Group }, func(lw.WatchEvent[*apiService]) {})
 }
 
-// A seen source calls see with each event of a watch, before anybody else has it.
+// A seen source calls see with each event of a watch, before the informer gets it.
 type seen[T lw.Object] struct {
 	lw.Source[T]
 	see func(lw.WatchEvent[T])
@@ -150,6 +151,7 @@ func (s seen[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	})
 }
 
+// begin ends the informer of f if the server has refused it, and starts one if f is due.
 func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func(T) string, see func(lw.WatchEvent[T])) {
 	f.mu.Lock()
 	refusal := f.refusal
@@ -184,7 +186,8 @@ func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func
 	e.running.Go(func() { _ = inf.Run(ctx) }) // an error was reported
 }
 
-// failed reports a failure of the catalog's own, or logs the first of each outage.
+// failed reports a failure of the catalog's own requests. Without OnError, it logs the first one of
+// each outage.
 func (e *evidence) failed(err error) {
 	if e.opts.OnError != nil {
 		e.opts.OnError(err)
@@ -197,7 +200,7 @@ func (e *evidence) failed(err error) {
 	logger.Warn("lw: kinds: the catalog fails", slog.Any("error", err))
 }
 
-// synced reports whether what the feed says is evidence.
+// synced reports whether the feed has evidence: its informer has listed.
 func (f *feed[T]) synced() bool {
 	if f.inf == nil {
 		return false
@@ -211,7 +214,7 @@ func (f *feed[T]) synced() bool {
 	}
 }
 
-// changes returns a channel that is closed at the next change, or when a refusal is over.
+// changes returns a channel that is closed when f is synced, or changes after that; nil: it waits.
 func (f *feed[T]) changes(ctx context.Context) <-chan struct{} {
 	if f.inf == nil {
 		return nil
@@ -222,7 +225,7 @@ func (f *feed[T]) changes(ctx context.Context) <-chan struct{} {
 	return f.inf.Changed(ctx)
 }
 
-// why says why the feed is no evidence yet.
+// why returns the State.Why of names that wait for f.
 func (f *feed[T]) why() string {
 	if f.inf == nil {
 		return "the catalog has not answered"
@@ -233,7 +236,7 @@ func (f *feed[T]) why() string {
 	return "the catalog has not answered"
 }
 
-// look works out what is known of each name, and returns when to look again.
+// look works out the state of each name, and returns after which time to look again.
 func (e *evidence) look(ctx context.Context) time.Duration {
 	c := e.c
 	c.mu.Lock()
@@ -275,27 +278,28 @@ func (e *evidence) look(ctx context.Context) time.Duration {
 		}
 	}
 	if !e.known() {
-		next = min(next, time.Second) // so that the reason is shown
+		next = min(next, time.Second) // so that Why has the newest error
 	}
 	return max(next, time.Millisecond)
 }
 
-// ask has the CustomResourceDefinitions be as new as the server is. It waits for nothing.
+// ask has the informer of CustomResourceDefinitions catch up with the server, and returns at once.
 func (e *evidence) ask(ctx context.Context) {
 	inf := e.crds.inf
 	e.running.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		_, _ = inf.CatchUp(ctx) // an error is that of a request, which the informer meets, too
+		_, _ = inf.CatchUp(ctx) // the informer reports the same errors itself
 	})
 }
 
-// known reports whether there is evidence of every kind.
+// known reports whether the catalog can judge: each feed is synced, or refused.
 func (e *evidence) known() bool {
 	return (e.crds.denied || e.crds.synced()) && (e.services.denied || e.services.synced())
 }
 
-// judge sets the states of names. It reports whether one waits for discovery.
+// judge sets the states of names, and calls their followers. It reports whether one of them waits
+// for discovery.
 func (e *evidence) judge(names map[Name]*entry) (pending bool) {
 	var calls []func()
 	for n, of := range names {
@@ -309,7 +313,7 @@ func (e *evidence) judge(names map[Name]*entry) (pending bool) {
 	return pending
 }
 
-// stateOf returns what is known of n, and whether discovery is to be asked about it.
+// stateOf returns the state of n, and whether n waits for discovery.
 func (e *evidence) stateOf(n Name, of *entry) (s State, waits bool) {
 	switch {
 	case !e.known():
@@ -344,7 +348,7 @@ func (e *evidence) stateOf(n Name, of *entry) (s State, waits bool) {
 	return s, waits
 }
 
-// byCRD returns the state of n if a CustomResourceDefinition says it.
+// byCRD returns the state of n if an established CustomResourceDefinition has its name.
 func (e *evidence) byCRD(n Name) (s State, ok bool) {
 	for _, o := range e.crds.byGroup.List(n.Group) {
 		names := o.Status.AcceptedNames
@@ -394,13 +398,13 @@ func (e *evidence) whyNot(n Name) string {
 	return "no CRD serves " + n.String()
 }
 
-// builtIn reports whether the API server may have kinds of the group without a definition.
+// builtIn reports whether the API server itself may serve kinds of the group, without a definition.
 func builtIn(group string) bool {
 	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
-// servicesOf returns two texts of the APIServices of n: made changes with who they are, and news with
-// their availability as well. remote are the versions that other servers have.
+// servicesOf describes the APIServices of n that lead to other servers. made changes when others
+// take their place, and news when their availability changes as well. remote has their versions.
 func (e *evidence) servicesOf(n Name) (made, news string, remote []string) {
 	if !e.services.synced() {
 		return "", "", nil

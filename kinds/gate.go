@@ -21,41 +21,41 @@ import (
 )
 
 const (
-	// grace is how long an open watch has to bring the last DELETED events of a kind that is gone.
+	// grace is how long a watch stays open after its kind is gone, for the last DELETED events.
 	grace = 2 * time.Second
-	// quiet is for how long 404 is no failure: a server may learn of a kind later than another one. So
-	// is 429 after news of a kind: its storage is another one, and not ready. So is 410, once: the
-	// history of that storage begins anew.
+	// quiet is how long 404 is no failure, since one server may learn of a kind later than another.
+	// For as long after news of the kind, 429 is no failure, since the server opens a new storage; nor
+	// is the first 410, since the history of that storage begins anew.
 	quiet = 10 * time.Second
-	// lifeSign is how often a list that waits for the catalog shows that it is not stalled.
+	// lifeSign is how often a list that waits for the catalog shows that it has not stalled.
 	lifeSign = 30 * time.Second
 )
 
 // SourceOptions are the options of [Source].
 type SourceOptions[T lw.Object] struct {
-	// Namespace is the one whose objects the source has. Default: all. A kind without namespaces is a
-	// failure then.
+	// Namespace limits the source to the objects of one namespace. Default: all namespaces. If it is
+	// set, the requests for a kind without namespaces fail.
 	Namespace string
-	// Make returns the source of a kind that is served, for each kind, version and scope that the name
-	// gets. Default: an lw.HTTP with the catalog's client.
+	// Make returns the source of a kind that is served. It is called again when the name gets another
+	// kind, version or scope. Default: an lw.HTTP with the catalog's client.
 	Make func(State) lw.Source[T]
 }
 
-// Source returns the source of a kind that may come later, and go: the gate. It is empty while the
-// catalog says that the kind is absent. Then an informer of it makes no request, is in step, and
-// lw.Status.Unserved says why. Deletes come of a list, of an event, or of the end of the kind's
-// CustomResourceDefinition, and of nothing else: where only a version or an APIService is withdrawn,
-// the objects stay as they are.
+// Source returns a gate: the source of a kind that may come later, and go. The gate is empty while
+// the catalog says that the kind is absent. Then its informer makes no request, is in sync, and has
+// the reason in lw.Status.Unserved. An object is deleted by a list, by an event, or by the end of
+// the kind's CustomResourceDefinition, and by nothing else. If only a version or an APIService is
+// withdrawn, the objects stay as they are.
 //
-// Other wrappers, such as lw.Transform and lw.Wanted, belong around the gate. A nil Catalog stands
-// for one to which all is served, as in a test with fakes, and needs SourceOptions.Make.
+// Put other wrappers, such as lw.Transform and lw.Wanted, around the gate. With a nil Catalog every
+// kind is served, which is for tests with fakes, and SourceOptions.Make is required.
 func Source[T lw.Object](c *Catalog, n Name, opts *SourceOptions[T]) lw.Source[T] {
 	g := &gate[T]{catalog: c, name: n}
 	if opts != nil {
 		g.opts = *opts
 	}
 	if c != nil {
-		c.Served(n) // so that the catalog looks for it
+		c.Served(n) // has the catalog look for n
 		return g
 	}
 	if g.opts.Make == nil {
@@ -72,33 +72,36 @@ type gate[T lw.Object] struct {
 	opts    SourceOptions[T]
 
 	mu    sync.Mutex
-	inner lw.Source[T] // of made; nil: there was none; guarded by mu, as those below
+	inner lw.Source[T] // made for the State made; nil: none yet; guarded by mu, as those below
 	made  State
-	// mixed says that there were several, one after the other. The objects that one has decoded are
-	// not lent to another one.
+	// mixed says that inner is not the first source. Then the objects of the store are not lent to it,
+	// since another one may have decoded them.
 	mixed bool
 }
 
-// A memory is what the gate remembers of one reflector. Only its goroutine uses it, but for failed.
+// A memory is what the gate remembers of one reflector. Only the goroutine of that reflector uses
+// it, apart from failed.
 type memory struct {
-	made    string    // what its last list was of; "": it was empty
-	listed  bool      // that was a list of the server
-	version string    // of that list, or of what was seen since
-	reached string    // the version that the catalog has reached
-	lost    time.Time // since when there is 404; zero: there is none
-	expired string    // the news after which there was 410
+	made    string    // the definition that the last list was of; "": the gate was empty
+	listed  bool      // the server has answered the last list
+	version string    // of that list, or of the last event since
+	reached string    // the last version that the gate has asked the catalog to reach
+	lost    time.Time // of the first 404 in a row; zero: the last answer was none
+	expired string    // the news after which the server answered 410
 
-	failed atomic.Bool // news wake the reflector; any goroutine may use it
+	failed atomic.Bool // the next news wakes the reflector; any goroutine may use it
 }
 
-// outlived reports whether all that was seen is of a definition that is gone, while the present one
-// does not serve the version. What was seen after the end is of the present one: the server has it.
+// outlived reports whether all objects that were seen belong to a definition that is gone, while
+// the present one does not serve the version. Objects that were seen after the end belong to the
+// present one, and exist.
 func (g *gate[T]) outlived(m *memory, s State) bool {
 	return s.stand == withheld && m != nil && m.listed && isDefinition(m.made) && isDefinition(s.made) && m.made != s.made &&
 		g.catalog.endedAfter(g.name, m.made, m.version)
 }
 
-// recall returns the memory of the reflector, or nil in a request of which it says nothing.
+// recall returns the memory of the reflector, or nil if the request is a probe or lists a part of
+// the collection, since neither changes what the reflector has.
 func (g *gate[T]) recall(ctx context.Context) *memory {
 	if request.IsProbe(ctx) || request.PartOf(ctx) != nil {
 		return nil
@@ -119,7 +122,7 @@ func (g *gate[T]) memory(ctx context.Context) *memory {
 	})
 }
 
-// source returns the source of what is served.
+// source returns the source of the kind as s says it is served.
 func (g *gate[T]) source(s State) lw.Source[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +139,7 @@ func (g *gate[T]) source(s State) lw.Source[T] {
 	return inner
 }
 
-// http is the Make that a gate has by default.
+// http is the default of SourceOptions.Make.
 func (g *gate[T]) http(s State) lw.Source[T] {
 	g.catalog.mu.Lock()
 	to, client := g.catalog.url, g.catalog.client
@@ -153,7 +156,7 @@ func (g *gate[T]) http(s State) lw.Source[T] {
 	return &lw.HTTP[T]{URL: to + "/" + s.Resource.Resource, Client: client, Kind: s.kind}
 }
 
-// present returns the source that there is, or nil, and whether it is that of s.
+// present returns the last source, or nil, and whether it was made for the kind as it is in s.
 func (g *gate[T]) present(s State) (inner lw.Source[T], now bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,14 +168,14 @@ func (g *gate[T]) isOfLocked(s State) bool {
 		g.made.kind == s.kind
 }
 
-// Hints returns those of the present source, and why there is none.
+// Hints returns the hints of the last source, and in Unserved why the gate is empty.
 func (g *gate[T]) Hints() (h lw.SourceHints) {
 	s := g.catalog.Served(g.name)
 	inner, now := g.present(s)
 	if inner != nil {
 		h = lw.HintsOf(inner)
 	}
-	if !now { // they would ask for what is not served
+	if !now { // their requests would be for a kind that is no longer there
 		h.StillHas, h.Progress = nil, nil
 	}
 	if has := h.StillHas; has != nil {
@@ -194,10 +197,11 @@ func (g *gate[T]) Hints() (h lw.SourceHints) {
 	return h
 }
 
-// Reuses is part of [request.Source]. What is lent is taken back where the source cannot use it.
+// Reuses is part of [request.Source]. lend takes the lender away where the inner source has no use
+// for it.
 func (g *gate[T]) Reuses(request.Mark) bool { return true }
 
-// lend returns ctx for a request of inner.
+// lend returns ctx for a request of inner, without the lender if inner must not have it.
 func (g *gate[T]) lend(ctx context.Context, inner lw.Source[T]) context.Context {
 	g.mu.Lock()
 	mixed := g.mixed
@@ -220,7 +224,8 @@ func (g *gate[T]) Told(obj lw.Identified) (out T, stays bool, err error) {
 	return out, false, fmt.Errorf("lw: kinds: %s: %w", s.Why, errors.ErrUnsupported)
 }
 
-// refusal returns why no request can be made of a kind whose objects are there.
+// refusal returns the error of a kind that has objects, but not for this gate: in another version
+// or in another scope alone.
 func (g *gate[T]) refusal(s State) error {
 	switch {
 	case s.stand == withheld:
@@ -232,7 +237,8 @@ func (g *gate[T]) refusal(s State) error {
 	return nil
 }
 
-// List lists what is served. It waits while nothing is known, and has nothing of an absent kind.
+// List lists the kind if it is served. It waits while the catalog knows nothing, and is empty if
+// the kind is absent.
 func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
 	yield func(T, error) error) (meta metav1.ListMeta, err error) {
 	m := g.recall(ctx)
@@ -242,7 +248,7 @@ func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
 		case t.stand == absent, t.stand == orphaned && (m == nil || !m.listed), g.outlived(m, t.State):
 			t.stop()
 			if t.stand != withheld && m != nil && m.listed && m.version != m.reached && isDefinition(m.made) {
-				// What was seen may be of the next definition, of which the catalog has not heard yet.
+				// The objects may belong to the next definition, of which the catalog has not heard yet.
 				if err := g.catalog.reach(ctx, m.version); err != nil {
 					return meta, err
 				}
@@ -270,7 +276,7 @@ func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
 	}
 }
 
-// waitFor waits for news, and shows signs of life to the list that it is part of.
+// waitFor waits for news. Meanwhile it shows the list that it is part of that this has not stalled.
 func waitFor(ctx context.Context, news <-chan struct{}) error {
 	tick := time.NewTicker(lifeSign)
 	defer tick.Stop()
@@ -299,7 +305,7 @@ func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.List
 		})
 		return some, err
 	})
-	// The kind may be back as it was when the list that it has cut off returns.
+	// The kind may have gone, which has cut off the list, and be back as it was by now.
 	if has(t.moved) && ctx.Err() == nil && (errors.Is(err, context.Canceled) || g.elsewhere(t)) {
 		return metav1.ListMeta{}, request.ErrMoved
 	}
@@ -309,13 +315,14 @@ func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.List
 	return meta, err
 }
 
-// replaced reports whether the definition of what was listed is gone, of which the catalog may not
-// have heard yet.
+// replaced reports whether the definition that the last list was of is gone. It first waits until
+// the catalog has caught up with the server.
 func (g *gate[T]) replaced(ctx context.Context, m *memory) bool {
 	return m != nil && isDefinition(m.made) && g.catalog.reach(ctx, "") == nil && g.catalog.Served(g.name).made != m.made
 }
 
-// renewed reports whether 410 is the first one soon after news of a kind that is as it was.
+// renewed reports whether a 410 is the first one after recent news of the kind, which has not
+// moved.
 func (g *gate[T]) renewed(t *turn, m *memory) bool {
 	s := g.catalog.Served(g.name)
 	if s.news == m.expired || time.Since(s.heard) >= quiet || has(t.moved) {
@@ -325,13 +332,14 @@ func (g *gate[T]) renewed(t *turn, m *memory) bool {
 	return true
 }
 
-// elsewhere reports whether the kind is another one than at the beginning of t.
+// elsewhere reports whether the kind is not served any more, or by another definition than in t.
 func (g *gate[T]) elsewhere(t *turn) bool {
 	s := g.catalog.Served(g.name)
 	return s.stand != served || s.made != t.made
 }
 
-// quietly makes a request, and again where another server may not know the kind yet.
+// quietly calls ask, and repeats it for a while if the answer says that a server does not know the
+// kind yet, or is not ready. It never repeats a request that has brought something.
 func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (some bool, err error)) error {
 	if m == nil {
 		m = new(memory)
@@ -367,8 +375,8 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 	}
 }
 
-// Watch watches what is served. Of an absent kind it waits for the kind. It ends with an error that
-// has the reflector list anew when the kind has come, has gone, or is another one.
+// Watch watches the kind if it is served, and otherwise waits for it. When the kind has come, has
+// gone, or is another one, Watch ends with an error that has the reflector list anew.
 func (g *gate[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[T]) error) error {
 	m := g.recall(ctx)
 	if m == nil {
@@ -392,10 +400,10 @@ func (g *gate[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 	return err
 }
 
-// errEarly is a watch that ended at once. So does one that begins just before the end of its kind.
+// errEarly says that a watch ended at once, as one does that begins just before its kind ends.
 var errEarly = errors.New("the watch ended early")
 
-// idle waits until the kind is not as it was, for as long as a watch lasts.
+// idle waits until the kind moves, or for as long as a watch lasts.
 func idle(ctx context.Context, t *turn, opts metav1.ListOptions) error {
 	var over <-chan time.Time
 	if opts.TimeoutSeconds != nil {
@@ -429,12 +437,12 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 			m.lost = time.Time{}
 			err := yield(ev)
 			if err == nil && ev.Type != watch.Bookmark {
-				m.version = ev.ResourceVersion // its object may be of the next definition
+				m.version = ev.ResourceVersion // the object may belong to the next definition
 			}
 			if err == nil && ev.InitialEventsEnd {
 				t.then(func() { time.AfterFunc(grace, cancel) })
 				m.made, m.listed, m.version = t.made, true, ev.ResourceVersion
-				// Should it be asked for again, it goes on from here.
+				// If quietly repeats the watch, it goes on from here.
 				some, opts.ResourceVersion, opts.ResourceVersionMatch, opts.SendInitialEvents = false, m.version, "", nil
 			}
 			return err
@@ -465,5 +473,5 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 	case now.stand == withheld:
 		return g.refusal(now)
 	}
-	return request.ErrUnasked // it is as it was, or in another version: the watch goes on
+	return request.ErrUnasked // the kind is back as it was, or served in another version: the watch goes on
 }

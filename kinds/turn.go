@@ -8,19 +8,20 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A turn is one request: what the gate saw at its beginning, and what has changed since.
+// A turn is one request of a gate. It has the state of the kind as it was when the request began,
+// and notices when that changes. The kind has moved if it is served in another way, or no longer.
 type turn struct {
 	State
-	moved chan struct{} // closed when the kind is not as it was
-	stop  func()        // nobody is called any more
+	moved chan struct{} // closed when the kind has moved
+	stop  func()        // ends the calls of heard
 
 	mu     sync.Mutex
-	news   bool // guarded by mu, as those below
+	news   bool // the catalog has said something since; guarded by mu, as those below
 	gone   bool // moved is closed
 	onMove func()
 }
 
-// begin begins a request. Its end must be called, or stop.
+// begin begins a turn. The caller must call end or stop.
 func (g *gate[T]) begin(ctx context.Context) *turn {
 	t := &turn{moved: make(chan struct{})}
 	if m := g.memory(ctx); m != nil {
@@ -32,7 +33,7 @@ func (g *gate[T]) begin(ctx context.Context) *turn {
 	return t
 }
 
-// heard is called at news.
+// heard gets each change of the kind's state.
 func (t *turn) heard(s State) {
 	t.mu.Lock()
 	t.news = true
@@ -49,7 +50,8 @@ func (t *turn) heard(s State) {
 	}
 }
 
-// then calls f when the kind is not as it was, at once if it is not.
+// then has f called when the kind moves, or at once if it has moved. It replaces the f of an
+// earlier call.
 func (t *turn) then(f func()) {
 	t.mu.Lock()
 	t.onMove = f
@@ -60,7 +62,8 @@ func (t *turn) then(f func()) {
 	}
 }
 
-// end ends the turn. After a failure the next news ends the pause of the reflector.
+// end ends the turn. If its request has failed, the next news of the catalog ends the pause of the
+// reflector.
 func (g *gate[T]) end(ctx context.Context, t *turn, err error) {
 	defer t.stop()
 	m := g.memory(ctx)
@@ -70,12 +73,12 @@ func (g *gate[T]) end(ctx context.Context, t *turn, err error) {
 	m.failed.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.news { // during the request
+	if t.news { // it came during the request
 		request.MemoOf(ctx).Wake()
 	}
 }
 
-// pause waits until d is over, ctx is done, or the kind is not as it was.
+// pause waits until d is over, ctx is done, or the kind moves.
 func (t *turn) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
