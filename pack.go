@@ -23,24 +23,24 @@ import (
 
 // PackOptions configure [Pack]. The zero value is ready for use.
 type PackOptions struct {
-	// Finish is called with each object that was decoded, before anybody has it: with the same
-	// version as often as it is decoded, by any goroutine. It may change the object, in the same way
-	// each time. Nil: nothing is done.
+	// Finish is called with each object after it is decoded, and before anybody has it. It may change
+	// the object. A version may be decoded many times, by any goroutine, and Finish must change it in
+	// the same way each time. Nil: objects stay as they are decoded.
 	Finish func(obj Identified)
-	// Limit bounds the memory of the objects, together with those of other sources that have the same
-	// one. Nil: all are kept.
+	// Limit bounds the memory of the objects of all sources that share it. Nil: no bound.
 	Limit *PackLimit
 }
 
-// Pack returns a Source of the objects of src as compressed bytes, of which an [Informer] keeps a
-// tenth to a sixteenth of the memory that objects take. [Packed.Open] decodes one. What was decoded
-// is there for others as long as somebody has it, and some of it a little longer.
+// Pack returns a Source that has the objects of src as compressed bytes. An [Informer] of them
+// takes a tenth to a sixteenth of the memory that decoded objects take. [Packed.Open] decodes an
+// object. Other readers get the same decoded object while anybody has it, and often for a little
+// longer.
 //
-// The bytes are those that the server has sent, whole: Drop, Only and a projection of src hold for
-// what is decoded of them. Keep src for this alone. What a [Transform] makes of an object cannot be
-// packed; of a packed collection use Finish, or derive another one.
+// The bytes are all that the server has sent. Drop, Only and a projection of src apply to what is
+// decoded from them. Do not use src for anything else. The result of a [Transform] cannot be
+// packed: use Finish instead, or derive a collection from the packed one.
 //
-// docs/memory.md says what it saves and what it costs.
+// docs/memory.md says what Pack saves, and what it costs.
 func Pack[T Object](src *HTTP[T], opts PackOptions) Source[*Packed[T]] {
 	if src == nil {
 		panic("lw: Pack: nil source")
@@ -54,14 +54,14 @@ func Pack[T Object](src *HTTP[T], opts PackOptions) Source[*Packed[T]] {
 	return &packSource[T]{pk}
 }
 
-// A packSource is the result of Pack.
+// A packSource is the Source that Pack returns.
 type packSource[T Identified] struct{ pk *packer[T] }
 
-// Hints returns those of the source of objects.
+// Hints returns the hints of the source that is packed.
 func (s *packSource[T]) Hints() SourceHints { return s.pk.h.Hints() }
 
-// reuses reports that the source wants the last versions: those of them that somebody has decoded
-// are for the decoder.
+// reuses reports whether the source wants the last versions. It lends the decoder those that
+// somebody has decoded.
 func (s *packSource[T]) reuses() bool { return s.pk.h.reuses() }
 
 // Told is part of [Teller].
@@ -77,10 +77,10 @@ func (s *packSource[T]) Told(obj Identified) (out *Packed[T], stays bool, err er
 	return out, err == nil, err
 }
 
-// lend returns ctx for the source of objects, which gets raw to fill, and the function that it
-// lends from: nil lends nothing. A version is lent only if somebody has it: to decode the old one
-// for the new one would cost more than it saves. A lender is there in any case, since a decoder
-// without one makes no notes for the next version, and no templates.
+// lend returns the ctx for a request of the packed source, which fills raw, and a lender of the
+// store's cells. The lender in ctx lends an object only if somebody has it decoded, since it costs
+// more to decode the old version than the decoder saves with it. There is a lender in any case: a
+// decoder without one makes no notes for the next version, and no templates.
 func (s *packSource[T]) lend(ctx context.Context, raw *request.Raw) (context.Context, request.Lender) {
 	if ask := request.AskOf(ctx); ask != nil && s.pk.limit != nil && s.pk.ask.Load() == nil {
 		s.pk.ask.Store(&ask)
@@ -103,8 +103,8 @@ func (s *packSource[T]) lend(ctx context.Context, raw *request.Raw) (context.Con
 	return request.WithRaw(ctx, raw), lend
 }
 
-// cell returns what is yielded in the place of obj: its last version, if that is what the source
-// has yielded again. fresh says that obj is about to be read.
+// cell returns the Packed of obj: the one in the store if the source has yielded the same version
+// again, or a new one. fresh says that somebody is about to read obj.
 func (s *packSource[T]) cell(obj T, raw *request.Raw, lend request.Lender, fresh bool) (*Packed[T], error) {
 	was, _ := lend(obj.GetNamespace(), obj.GetName()).(*Packed[T])
 	if was != nil {
@@ -129,7 +129,7 @@ func (s *packSource[T]) List(ctx context.Context, opts metav1.ListOptions,
 		}
 		p, err := s.cell(obj, &raw, lend, false)
 		err = yield(p, err)
-		runtime.KeepAlive(obj) // who indexes p finds it
+		runtime.KeepAlive(obj) // so that an index function that opens p decodes nothing
 		return err
 	})
 }
@@ -150,12 +150,12 @@ func (s *packSource[T]) Watch(ctx context.Context, opts metav1.ListOptions,
 			out.Object, out.Err = s.cell(ev.Object, &raw, lend, !initial)
 		}
 		err := yield(out)
-		runtime.KeepAlive(ev.Object) // who indexes out.Object finds it
+		runtime.KeepAlive(ev.Object) // as in List
 		return err
 	})
 }
 
-// hot is what keeps objects that were decoded more than once, of all packed collections.
+// hot keeps the objects that were decoded more than once lately, of all packed collections.
 var hot = recent.NewRing(16 << 20)
 
 // A packer packs and opens the objects of one source.
@@ -166,26 +166,26 @@ type packer[T Identified] struct {
 	source *limitedSource // of limit
 	kind   recent.Kind[T]
 	coder  lz.Coder
-	plain  packing[T]                  // of bytes as they came
+	plain  packing[T]                  // without a dictionary
 	last   atomic.Pointer[packing[T]]  // of the dictionary that was used last
-	ask    atomic.Pointer[request.Ask] // makes the requests for what was let go; nil: h does
-	// opened is called with what was decoded and is about to be shared; nil: nobody asks.
+	ask    atomic.Pointer[request.Ask] // fetches objects that were let go; nil: h does
+	// opened is called with each decoded object before others get it; nil: with none.
 	opened atomic.Pointer[func(*Packed[T], T)]
 
 	mu      sync.Mutex
 	idle    []*opener         // at most one for each processor; guarded by mu, as those below
-	labels  *decode.Decoder   // of labels alone; nil: there is none, or it is in use
-	untyped []metav1.TypeMeta // of objects whose bytes do not say it; see Packed.untyped
+	labels  *decode.Decoder   // decodes labels alone; nil: it is in use, or was never made
+	untyped []metav1.TypeMeta // the kinds of objects whose bytes have none; see Packed.untyped
 }
 
-// A packing is how a cell was packed: who can open it, by which dictionary.
+// A packing says how cells were packed, and who opens them.
 type packing[T Identified] struct {
 	pk   *packer[T]
-	dict *lz.Dict // nil: the bytes are as they came
-	body *body    // of one cell, which a PackLimit may let go; nil: the bytes are in the cell
+	dict *lz.Dict // nil: the bytes are not compressed
+	body *body    // the bytes of one cell, which a PackLimit may let go; nil: the cell has them
 }
 
-// packing returns the one with that dictionary.
+// packing returns the packing with the dictionary dict.
 func (pk *packer[T]) packing(dict *lz.Dict) *packing[T] {
 	if dict == nil {
 		return &pk.plain
@@ -200,9 +200,9 @@ func (pk *packer[T]) packing(dict *lz.Dict) *packing[T] {
 
 var packBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// pack returns obj, which was decoded from raw. was is the last version; nil: it is not known.
-// fresh says that obj is about to be read. There is an error if obj has no bytes, and cannot be
-// written and read.
+// pack returns the Packed of obj, which was decoded from raw. was is the last version, or nil.
+// fresh says that somebody is about to read obj. If raw has no bytes, pack encodes obj, and fails
+// if obj cannot be encoded and decoded again.
 func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) (*Packed[T], error) {
 	if pk.finish != nil {
 		pk.finish(obj)
@@ -249,14 +249,14 @@ func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) (
 		*buf = out
 		packBuffers.Put(buf)
 	}
-	if written { // what came as bytes has been decoded from them
+	if written { // bytes of the server were decoded already
 		if c, ok := p.contents(); ok {
 			if _, err := pk.decode(p, c); err != nil {
 				return nil, cannotPack(obj, err)
 			}
 		}
 	}
-	if fresh || p.how.body != nil { // the indexes open it before it is let go
+	if fresh || p.how.body != nil { // index functions read it before a limit lets it go
 		p.share(obj, false)
 	}
 	return p, nil
@@ -266,8 +266,8 @@ func cannotPack[T Identified](obj T, err error) *Error {
 	return &Error{Op: opDecode, Key: KeyOf(obj), UID: obj.GetUID(), Err: fmt.Errorf("cannot be packed: %w", err)}
 }
 
-// remember sets at to where the kind of raw is in untyped, plus one. It reports false if there is
-// no more room.
+// remember adds the kind of raw to untyped, and sets at to its place there, counted from one. It
+// reports false if there is no more room.
 func (pk *packer[T]) remember(raw *request.Raw, at *uint8) bool {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
@@ -286,13 +286,13 @@ func (pk *packer[T]) remember(raw *request.Raw, at *uint8) bool {
 	return true
 }
 
-// An opener has what it takes to decode one object.
+// An opener decodes one object at a time.
 type opener struct {
 	d   standard.Decoder
 	buf []byte
 }
 
-// open is decode of what was decoded before.
+// open is decode for contents that were decoded before, and so cannot fail.
 func (pk *packer[T]) open(p *Packed[T], c contents) T {
 	obj, err := pk.decode(p, c)
 	if err != nil {
@@ -301,7 +301,7 @@ func (pk *packer[T]) open(p *Packed[T], c contents) T {
 	return obj
 }
 
-// decode decodes c, the contents of p, to an object that nobody else has.
+// decode decodes c, the contents of p, into a new object.
 func (pk *packer[T]) decode(p *Packed[T], c contents) (obj T, err error) {
 	pk.mu.Lock()
 	o := new(opener)
@@ -343,8 +343,8 @@ func (pk *packer[T]) decode(p *Packed[T], c contents) (obj T, err error) {
 	return obj, nil
 }
 
-// labelsOf decodes the labels of p alone. ok is false if that is no less work, or the labels are
-// not all that the object's bytes have.
+// labelsOf decodes the labels of p alone. ok is false if that would be as much work as to decode p,
+// or if the labels of the object may differ from those in its bytes.
 func (pk *packer[T]) labelsOf(p *Packed[T], c contents) (labels map[string]string, ok bool) {
 	if enc := decode.Encoding(c.encoding); !pk.h.reuses() || pk.h.Only != nil || len(pk.h.Drop) > 0 || pk.finish != nil ||
 		enc == decode.CBOR {
@@ -373,7 +373,7 @@ func (pk *packer[T]) labelsOf(p *Packed[T], c contents) (labels map[string]strin
 	return got.Value.(*labelled).Metadata.Labels, true
 }
 
-// A labelled is the part of an object that has its labels.
+// A labelled is an object of which only the labels are decoded.
 type labelled struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels" protobuf:"bytes,11,rep,name=labels"`

@@ -16,28 +16,30 @@ import (
 	"github.com/go-lw/lw/internal/table"
 )
 
-// A Packed is one version of an object as compressed bytes, of a Source that [Pack] returns. It
-// never changes. Its methods are safe for concurrent use.
+// A Packed is one version of an object, as compressed bytes. The Source that [Pack] returns yields
+// it. It never changes, and its methods are safe for concurrent use.
 type Packed[T Identified] struct {
 	how  *packing[T]
-	ref  recent.Ref[T] // what was decoded, as long as somebody has it
+	ref  recent.Ref[T] // the decoded object, as long as anybody has it
 	ns   unique.Handle[string]
 	name string
 	data string // the UID, the version and the packed bytes, in memory of their own
 	size uint32 // of the bytes
-	// uid and version are lengths in data; elsewhere: they are too long, and only in the bytes.
+	// uid and version are lengths in data, or elsewhere.
 	uid, version uint8
 	encoding     uint8 // a decode.Encoding
-	// untyped is where the kind is in that list of the packer, plus one: items of a list need not have
-	// the kind of an untyped object, which follows from the list's. 0: the bytes have it, or need
-	// none.
+	// untyped is the place of the kind in packer.untyped, counted from one. An untyped object needs
+	// its kind, and items of a list may lack it, since it follows from the list's. 0: the bytes have
+	// the kind, or the object needs none.
 	untyped uint8
 }
 
-// elsewhere is the length of a UID or a version that is not in the data of a Packed.
+// elsewhere stands for the length of a UID or a version that is too long for data. Only the packed
+// bytes have it.
 const elsewhere = 255
 
-// GetNamespace returns the namespace. As the three below it decodes nothing.
+// GetNamespace returns the namespace. Like GetName, GetUID and GetResourceVersion, it decodes
+// nothing.
 func (p *Packed[T]) GetNamespace() string { return p.ns.Value() }
 
 // GetName returns the name.
@@ -95,7 +97,7 @@ func asJSON(data []byte, untyped uint8) contents {
 	return contents{packed: string(data), size: uint32(len(data)), encoding: uint8(decode.JSON), untyped: untyped}
 }
 
-// contents returns what is packed. ok is false if it was let go.
+// contents returns the packed bytes. ok is false if they were let go.
 func (p *Packed[T]) contents() (c contents, ok bool) {
 	if p.how.body != nil {
 		return p.how.body.contents()
@@ -116,13 +118,14 @@ func (p *Packed[T]) unpack(c contents, dst []byte) []byte {
 	return out
 }
 
-// broken returns what to panic with: the bytes were decoded when they came.
+// broken returns the text of a panic. Only a fault in package lw leads to it, since the bytes were
+// decoded when they came.
 func (p *Packed[T]) broken(err error) string {
 	return fmt.Sprintf("lw: Packed: %s at version %s cannot be opened: %v", keyString(KeyOf(p)),
 		p.GetResourceVersion(), err)
 }
 
-// holds reports whether raw is what p is packed of.
+// holds reports whether p was packed from the same bytes as raw has.
 func (p *Packed[T]) holds(raw *request.Raw) bool {
 	if b := p.how.body; b != nil {
 		return b.sum.Load() == sumOf(raw.Data)
@@ -131,19 +134,20 @@ func (p *Packed[T]) holds(raw *request.Raw) bool {
 	return ok && int(c.size) == len(raw.Data) && string(p.unpack(c, nil)) == string(raw.Data)
 }
 
-// Open returns the object, which is shared and must not be changed. While anybody has it, Open
-// returns the same one, and decodes nothing. It panics only if there is a fault in package lw: the
-// bytes have been decoded once.
+// Open returns the object, which is shared and must not be changed. While anybody has the decoded
+// object, Open returns that one, and decodes nothing. It panics only if package lw has a fault,
+// since the bytes were decoded before.
 //
 // A [PackLimit] may have let the object go. Then Open asks the server for it, for up to a minute,
-// and returns what is there, which may be newer than this version. An object that is gone from the
-// server, or that nobody can read for a minute, has its metadata alone, and the resource version
-// "let-go-and-gone" or "let-go", with which no server takes a write. A version that another one has
-// replaced in the store is not asked for: it has its metadata and "let-go".
+// and returns the server's object, which may be newer than this version. If the server no longer
+// has the object, Open returns its metadata alone, at the resource version "let-go-and-gone". If
+// nobody can read the object for a minute, that version is "let-go". No server takes a write with
+// either. If another version has replaced this one in the store, Open makes no request, and returns
+// metadata at "let-go".
 //
-// OpenContext returns an error in the place of metadata, and what is there now in that of a replaced
-// version. So it is for the new object of a handler's call, which may be late. OpenKept is for the old
-// one, whose content no server has.
+// OpenContext returns an error instead of metadata, and the present object instead of a replaced
+// one. Use it for the new object of a handler's call, which may be late. Use OpenKept for the old
+// object, whose content no server has any more.
 func (p *Packed[T]) Open() T {
 	if obj, ok := p.ref.Load(p.how.pk.kind); ok {
 		p.how.body.used()
@@ -157,8 +161,9 @@ func (p *Packed[T]) Open() T {
 	return p.share(p.how.pk.open(p, c), true)
 }
 
-// OpenContext is Open with an error: of ctx, of the request for an object that a [PackLimit] has
-// let go, or NotFound if the server does not have it any more. Without a PackLimit there is none.
+// OpenContext is Open with an error. The error is that of ctx or of the request for an object that
+// a [PackLimit] has let go, and NotFound if the server no longer has the object. Without a
+// PackLimit, it is always nil.
 func (p *Packed[T]) OpenContext(ctx context.Context) (T, error) {
 	if obj, ok := p.ref.Load(p.how.pk.kind); ok {
 		p.how.body.used()
@@ -172,9 +177,9 @@ func (p *Packed[T]) OpenContext(ctx context.Context) (T, error) {
 	return p.share(p.how.pk.open(p, c), true), nil
 }
 
-// OpenKept is Open without a request: if the object was let go, whole is false, and it has its
-// metadata and the resource version "let-go". It is for the old object of an update, and for a deleted
-// one.
+// OpenKept is Open without a request. If the object was let go, whole is false, and obj has only
+// its metadata, and the resource version "let-go". Use it for the old object of an update, and for
+// a deleted object.
 func (p *Packed[T]) OpenKept() (obj T, whole bool) {
 	if obj, ok := p.Peek(); ok {
 		return obj, true
@@ -185,9 +190,10 @@ func (p *Packed[T]) OpenKept() (obj T, whole bool) {
 	return p.how.pk.remnant(p, request.LetGo), false
 }
 
-// share has others find obj, and returns what they find. What is decoded a second time, as cold
-// says, is kept a little longer: a program that goes over all objects once does not drive out what
-// is read often.
+// share makes obj the decoded object of p, unless there is one already, and returns that. cold says
+// that obj was decoded for a read. An object that is decoded for a second read is kept a little
+// longer. A first read keeps nothing, so that a program that walks over all objects does not drive
+// out those that are read often.
 func (p *Packed[T]) share(obj T, cold bool) T {
 	pk := p.how.pk
 	now, again := p.ref.Make(pk.kind, obj)
@@ -203,13 +209,13 @@ func (p *Packed[T]) share(obj T, cold bool) T {
 // Peek returns the object if anybody has it, and decodes nothing.
 func (p *Packed[T]) Peek() (obj T, ok bool) { return p.ref.Load(p.how.pk.kind) }
 
-// Kept reports whether the bytes are there: a [PackLimit] may have let them go.
+// Kept reports whether the object is here. It is false if a [PackLimit] has let it go.
 func (p *Packed[T]) Kept() bool {
 	_, ok := p.contents()
 	return ok
 }
 
-// Copy decodes an object that is the caller's own, and may be changed. Of one that was let go it is
+// Copy returns an object of the caller's own, which may be changed. If the object was let go, it is
 // a copy of what Open returns.
 func (p *Packed[T]) Copy() T {
 	c, ok := p.contents()
@@ -223,10 +229,10 @@ func (p *Packed[T]) Copy() T {
 	return p.how.pk.open(p, c)
 }
 
-// Bytes appends to dst what the server has sent of the object, and returns it: JSON, or a protobuf
-// message without the envelope that begins with "k8s". It has all fields, whatever the source
-// drops, and its kind only if the server has sent it. Of an object that was let go it is the JSON
-// of what Open returns.
+// Bytes appends the object to dst as the server has sent it, and returns the result: JSON, or a
+// protobuf message without the envelope that begins with "k8s". It has all fields, whatever the
+// source drops, and has the kind only if the server has sent it. If the object was let go, it is
+// the JSON of what Open returns.
 func (p *Packed[T]) Bytes(dst []byte) (data []byte, protobuf bool) {
 	c, ok := p.contents()
 	if !ok {
@@ -244,8 +250,8 @@ func (p *Packed[T]) Bytes(dst []byte) (data []byte, protobuf bool) {
 // MarshalJSON returns the JSON of what Open returns.
 func (p *Packed[T]) MarshalJSON() ([]byte, error) { return json.Marshal(p.Open()) }
 
-// Equal reports whether q is the same version of the same object, with the same content. A
-// [Derived] of packed objects uses it.
+// Equal reports whether p and q are the same version of the same object, with the same content. A
+// [Derived] of packed objects compares them with it.
 func (p *Packed[T]) Equal(q *Packed[T]) bool {
 	if p == q {
 		return true

@@ -30,53 +30,54 @@ import (
 )
 
 const (
-	// leastBody is how many packed bytes are worth to be let go: what stays of an object takes half a
-	// kilobyte or so.
+	// leastBody is the least number of packed bytes that is let go. Less is not worth it, since the
+	// metadata that stays takes about half a kilobyte.
 	leastBody = 2 << 10
-	// mostRest bounds what stays, since annotations alone may have 256 KiB.
+	// mostRest bounds the metadata that stays, since annotations alone may have 256 KiB.
 	mostRest = 16 << 10
-	// fetches is how many objects are asked for at the same time. Each may have a megabyte, and takes
-	// three times that until it is packed.
+	// fetches bounds the requests for objects at the same time. An object may have a megabyte, and
+	// takes three times as much until it is packed.
 	fetches = 8
-	// A read without an error waits so long for an object that cannot be read.
+	// openPatience is how long a read that returns no error waits for an object.
 	openPatience = time.Minute
 )
 
-// A PackLimit bounds the memory of packed objects, of all sources whose [PackOptions] have it,
-// however many objects others make, and however large. Above it the largest objects that nobody has
-// opened of late keep their identity and their metadata alone, and a read of such an object asks
-// the server for it: [Packed.Open] says how. Lists and indexes stay complete. The zero value has no
-// limit.
+// A PackLimit bounds the memory of packed objects, however many objects others make, and however
+// large. It is for all sources whose [PackOptions] have it. Above the limit, it lets objects go:
+// the largest that nobody has opened lately. Of these the program keeps the identity and the
+// metadata alone, and a read asks the server for the rest, as [Packed.Open] says. Lists and indexes
+// stay complete. The zero value has no limit.
 //
-// Three quarters of Bytes are for objects. The rest is for what is decoded of them, and for versions
-// that have left the store while a late handler or a [Snapshot] still has them: where these do not
-// fit, the oldest keep their metadata alone.
+// Three quarters of Bytes are for objects. The rest is for decoded objects, and for versions that
+// have left the store while a late handler or a [Snapshot] still has them. The oldest of these are
+// let go first.
 //
-// Unless the program or GOMEMLIMIT has set a memory limit of Go's runtime, a PackLimit sets it, a
-// little above Bytes or above what the program has live, so that garbage does not double the memory.
-// It takes that back when nobody uses the PackLimit any more.
+// A PackLimit also sets the memory limit of Go's runtime, unless the program or GOMEMLIMIT has set
+// one. That limit is a little above Bytes, or above what the program has live, so that garbage does
+// not double the memory. It ends when nobody uses the PackLimit any more.
 //
-// The function of an index is called when an object comes, while it is there: it costs no request, and
-// its values stay. It is called for objects of lists, too, that fail later, and once more for the same
-// version if a relist has other bytes of it. Only an index that is added to a cache with objects opens
-// them.
+// Indexes cost no request. Their functions are called when an object comes, and the values stay
+// when the object is let go. They are also called for objects of a list that fails later, and again
+// for a version that a relist brings with other bytes. Only an index that is added to a cache that
+// has objects already opens them.
 //
-// An object of less than 2 KiB of packed bytes is never let go, since its metadata would take as
-// much. A PackLimit must not be copied, and its fields not be changed after its first use.
+// An object of less than 2 KiB of packed bytes is never let go, since its metadata takes as much. A
+// PackLimit must not be copied, and its fields must not be changed after its first use.
 type PackLimit struct {
-	Bytes int64 // of all objects and what is decoded of them; 0: no limit
-	// OnError is called with the error of a read that has no error of its own, of an object that the
-	// server has not returned for a minute: in the goroutine of the read. Nil: slog.Default logs it.
+	Bytes int64 // the limit, for packed and decoded objects together; 0: none
+	// OnError is called when Open, or another read without an error of its own, has to return metadata
+	// because the server has not returned the object for a minute. It is called in the goroutine of
+	// the read. Nil: slog.Default logs the error.
 	OnError func(error)
 
 	packTotals
 	requests, gone, failed atomic.Uint64
 	once                   sync.Once
-	slots                  chan struct{} // a fetch has one of them
+	slots                  chan struct{} // one for each fetch that runs
 
 	bodies   []weak.Pointer[body] // that may be let go, and some that were; guarded by mu, as those below
-	lived    int                  // how many of bodies there were when it was tidied last
-	outlived []weak.Pointer[body] // that have left their store, in this order; some are collected
+	lived    int                  // the length of bodies after tidyLocked
+	outlived []weak.Pointer[body] // that have left their store, the oldest first; some are collected
 	outBytes int64                // of outlived
 	paced    recent.Pacing
 }
@@ -104,28 +105,28 @@ func (pk *packer[T]) join(l *PackLimit) {
 		l.sources = map[*limitedSource]struct{}{}
 	}
 	l.sources[pk.source] = struct{}{}
-	runtime.AddCleanup(pk, (*limitedSource).leave, pk.source) // no object is left, since each has pk
+	runtime.AddCleanup(pk, (*limitedSource).leave, pk.source) // every object has pk, so none is left
 }
 
-// most is how many packed bytes are kept.
+// most returns how many packed bytes may stay.
 func (l *PackLimit) most() int64 { return l.Bytes - l.Bytes/4 }
 
 // A body has the packed bytes of one cell, which may be let go.
 type body struct {
 	limit *PackLimit
 	now   atomic.Pointer[contents] // nil: it was let go
-	rest  contents                 // what stays: JSON with the metadata
-	bare  bool                     // what stays is no more than the identity
-	sum   atomic.Uint64            // sumOf what was packed last
+	rest  contents                 // stays when now is let go: the metadata as JSON
+	bare  bool                     // rest has only the identity
+	sum   atomic.Uint64            // sumOf the bytes that were packed last
 	memo  table.Memo               // of the indexes of the store that has the cell
-	hot   atomic.Bool              // it was opened since the limit looked last
-	old   atomic.Bool              // another version has its place
+	hot   atomic.Bool              // somebody has opened the object since shrinkLocked last looked
+	old   atomic.Bool              // the cell has left the store
 	bytes *counted
-	// listed says that it is in limit.bodies. Guarded by limit.mu.
+	// listed says that limit.bodies has it. Guarded by limit.mu.
 	listed bool
 }
 
-// newBody returns the body of a cell in the namespace ns, whose contents are packed of data.
+// newBody returns the body of a cell in the namespace ns. c has the packed bytes of data.
 func newBody(l *PackLimit, s *limitedSource, ns unique.Handle[string], obj Identified, c contents, data []byte) *body {
 	b := &body{limit: l, bytes: &counted{limit: s.limit}}
 	b.sum.Store(sumOf(data))
@@ -143,8 +144,8 @@ func newBody(l *PackLimit, s *limitedSource, ns unique.Handle[string], obj Ident
 
 var sums = maphash.MakeSeed()
 
-// sumOf returns the hash of the bytes of an object: the same for an item of a list, which need not
-// have its kind, as for the object of an event.
+// sumOf returns a hash of the bytes of an object. An item of a list, which may lack its kind, has
+// the same hash as the object of an event.
 func sumOf(data []byte) uint64 {
 	if bytes.HasPrefix(data, []byte(`{"kind":`)) {
 		if _, rest, ok := bytes.Cut(data[:min(len(data), 512)], []byte(`"metadata":`)); ok {
@@ -156,11 +157,11 @@ func sumOf(data []byte) uint64 {
 	return maphash.Bytes(sums, data)
 }
 
-// restOf returns what is kept of obj when it is let go. bare says that there is no room for more
-// than its identity.
+// restOf returns the metadata of obj that stays when obj is let go, as JSON. bare says that there
+// was room for its identity alone.
 func restOf(obj Identified) (text []byte, bare bool) {
 	write := func(m any) []byte {
-		data, _ := json.Marshal(map[string]any{"metadata": m}) // metadata can be written
+		data, _ := json.Marshal(map[string]any{"metadata": m}) // metadata can always be encoded
 		return data
 	}
 	if m, ok := obj.(metav1.Object); ok {
@@ -181,7 +182,7 @@ func restOf(obj Identified) (text []byte, bare bool) {
 	return write(&m), true
 }
 
-// contents returns what is packed. ok is false if it was let go.
+// contents returns the packed bytes. ok is false if they were let go.
 func (b *body) contents() (c contents, ok bool) {
 	if now := b.now.Load(); now != nil {
 		return *now, true
@@ -189,15 +190,16 @@ func (b *body) contents() (c contents, ok bool) {
 	return c, false
 }
 
-// used notes that somebody has opened the object. A nil body is one that is never let go.
+// used notes that somebody has opened the object. A cell without a body is never let go.
 func (b *body) used() {
 	if b != nil && !b.hot.Load() {
 		b.hot.Store(true)
 	}
 }
 
-// left notes that the store does not have the cell any more. Its list or event alone does not say
-// so: until the store shows the change, or if a list fails, reads go on to have this version.
+// left notes that the store no longer has the cell. The store calls it when it shows the change,
+// and not when a list or an event brings another version: reads have this one until then, and go on
+// to have it if the list fails.
 func (b *body) left() {
 	if b == nil {
 		return
@@ -214,7 +216,7 @@ func (b *body) left() {
 	}
 }
 
-// addLocked counts a body that has contents, and lets others go if there is no room for it.
+// addLocked counts the contents of b, and lets other objects go if there is no room.
 func (l *PackLimit) addLocked(b *body) {
 	n := int64(len(b.now.Load().packed))
 	if len(l.bodies) >= 2*l.lived+256 {
@@ -234,9 +236,9 @@ func (l *PackLimit) addLocked(b *body) {
 	}
 }
 
-// outliveLocked bounds the versions that have left their store, of which b is one with n bytes more.
-// Nobody reads them there, so only those whose cell a late handler or a snapshot has are not
-// collected: without a bound, a handler that waits while all objects change would keep all twice.
+// outliveLocked adds b, which has n bytes, to the versions that have left their store, and bounds
+// them. The collector frees most of them. Those that a late handler or a snapshot still has stay:
+// without a bound, a handler that blocks while all objects change would keep all of them twice.
 func (l *PackLimit) outliveLocked(b *body, n int64) {
 	l.outlived, l.outBytes = append(l.outlived, weak.Make(b)), l.outBytes+n
 	room := l.Bytes/16 + max(0, l.most()-l.kept.Load())
@@ -251,17 +253,17 @@ func (l *PackLimit) outliveLocked(b *body, n int64) {
 			continue
 		}
 		n := int64(len(b.now.Load().packed))
-		if l.outBytes+n > room-room/4 { // so that the next one has room
+		if l.outBytes+n > room-room/4 { // leaves room for the next versions
 			b.now.Store(nil)
 			continue
 		}
 		stay, l.outBytes = append(stay, w), l.outBytes+n
 	}
 	slices.Reverse(stay)
-	l.outlived = slices.Grow(stay, len(stay)+256) // the next sweep is as many versions away
+	l.outlived = slices.Grow(stay, len(stay)+256) // the next sweep comes when this is full
 }
 
-// tidyLocked forgets the bodies that are let go, replaced or collected, and returns the others.
+// tidyLocked removes the bodies that are let go, replaced or collected, and returns the others.
 func (l *PackLimit) tidyLocked() (all []*body) {
 	kept := l.bodies[:0]
 	for _, w := range l.bodies {
@@ -278,9 +280,9 @@ func (l *PackLimit) tidyLocked() (all []*body) {
 	return all
 }
 
-// shrinkLocked lets objects go until there is a sixteenth of the room again, so that it is not
-// called for each new object: the largest first, those that were opened of late last, and but at
-// the very end.
+// shrinkLocked lets objects go until a sixteenth of the room is free, so that not every new object
+// calls it. The largest go first. Those that somebody has opened lately are spared as long as there
+// are others, and but goes last.
 func (l *PackLimit) shrinkLocked(but *body) {
 	all := l.tidyLocked()
 	slices.SortFunc(all, func(a, b *body) int { return cmp.Compare(b.bytes.n.Load(), a.bytes.n.Load()) })
@@ -308,7 +310,7 @@ func (l *PackLimit) dropLocked(b *body) {
 	b.bytes.letGo()
 }
 
-// restore gives b its contents again, which were asked for; sum is that of their bytes.
+// restore gives b its contents back after a fetch. sum is the sumOf their bytes.
 func (l *PackLimit) restore(b *body, c contents, sum uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -321,7 +323,7 @@ func (l *PackLimit) restore(b *body, c contents, sum uint64) {
 	l.addLocked(b)
 }
 
-// report reports a read that has returned metadata alone.
+// report reports err of a read that returns metadata alone.
 func (l *PackLimit) report(err error) {
 	l.failed.Add(1)
 	if l.OnError != nil {
@@ -331,7 +333,8 @@ func (l *PackLimit) report(err error) {
 	slog.Default().Error("lw: an object that was let go could not be read", slog.Any("error", err))
 }
 
-// fetch asks the server for an object that was let go.
+// fetch asks the server for an object that was let go. If another goroutine has fetched it
+// meanwhile, it makes no request.
 func (pk *packer[T]) fetch(ctx context.Context, p *Packed[T]) (obj T, err error) {
 	l := pk.limit
 	failed := func(err error) error { return &Error{Op: opOpen, Key: KeyOf(p), UID: p.GetUID(), Err: err} }
@@ -356,7 +359,7 @@ func (pk *packer[T]) fetch(ctx context.Context, p *Packed[T]) (obj T, err error)
 	found := false
 	opts := metav1.ListOptions{FieldSelector: selectorOf(KeyOf(p)), ResourceVersion: p.GetResourceVersion(),
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
-	// As all objects of a store, this one has notes for the decoder of the next version: see lend.
+	// With a lender the decoder makes notes for the next version, as for every object in a store.
 	ctx = request.WithLender(ctx, func(string, string) any { return nil })
 	// A source with a field selector of its own may answer with more.
 	ctx = request.WithWanted(ctx, func(namespace, name string) bool { return namespace == p.GetNamespace() && name == p.name })
@@ -376,7 +379,7 @@ func (pk *packer[T]) fetch(ctx context.Context, p *Packed[T]) (obj T, err error)
 		err = read(ctx)
 	}
 	switch {
-	case apierrors.IsNotFound(err): // of the collection, which says nothing of its objects
+	case apierrors.IsNotFound(err): // the collection is not found, which says nothing of its objects
 		return obj, failed(errors.New(err.Error()))
 	case err != nil:
 		return obj, failed(err)
@@ -391,7 +394,8 @@ func (pk *packer[T]) fetch(ctx context.Context, p *Packed[T]) (obj T, err error)
 	return p.share(obj, true), nil
 }
 
-// received returns the contents of obj, which was decoded from raw; zero if they cannot be kept.
+// received finishes obj, and packs raw, from which it was decoded. The result is zero if it cannot
+// be kept.
 func (pk *packer[T]) received(obj T, raw *request.Raw) (c contents) {
 	if pk.finish != nil {
 		pk.finish(obj)
@@ -405,7 +409,7 @@ func (pk *packer[T]) received(obj T, raw *request.Raw) (c contents) {
 	return c
 }
 
-// fetchForOpen is fetch for a read without an error.
+// fetchForOpen is fetch for reads that return no error.
 func (pk *packer[T]) fetchForOpen(p *Packed[T]) T {
 	b := p.how.body
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
@@ -427,7 +431,7 @@ func (pk *packer[T]) fetchForOpen(p *Packed[T]) T {
 	return pk.remnant(p, request.LetGo)
 }
 
-// remnant returns what is left of p, at a version that says so.
+// remnant returns the metadata that is left of p, at version, which says why there is no more.
 func (pk *packer[T]) remnant(p *Packed[T], version string) T {
 	b := p.how.body
 	rest := strings.Replace(b.rest.packed, fmt.Sprintf(`"resourceVersion":%q`, p.GetResourceVersion()),
@@ -435,7 +439,7 @@ func (pk *packer[T]) remnant(p *Packed[T], version string) T {
 	return pk.open(p, asJSON([]byte(rest), b.rest.untyped))
 }
 
-// written returns the JSON of obj, which was decoded.
+// written returns the JSON of obj, which was decoded and so can be encoded.
 func (pk *packer[T]) written(obj T) []byte {
 	data, err := json.Marshal(obj)
 	if err != nil {
