@@ -80,7 +80,7 @@ func (w *Write) review(ctx context.Context, o *Object) (Outcome, error) {
 		err = w.kind.give(o)
 	}
 	if err == nil {
-		err = w.validate(ctx, o, nil)
+		err = w.validate(ctx, o, nil, nil)
 	}
 	if err != nil {
 		return Outcome{}, err
@@ -135,14 +135,14 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if errs := append(w.checkMeta(m, nil), w.checkFinalizers(m)...); len(errs) > 0 {
-		return Outcome{}, k.invalid(m.Name, errs)
+	wrong := append(w.checkMeta(m, nil), w.checkFinalizers(m)...)
+	if len(wrong) == 0 {
+		w.warnOfFinalizers(m.Finalizers, nil)
 	}
-	w.warnOfFinalizers(m.Finalizers, nil)
 	if err := k.give(o); err != nil {
 		return Outcome{}, err
 	}
-	if err := w.validate(ctx, o, nil); err != nil {
+	if err := w.validate(ctx, o, nil, wrong); err != nil {
 		return Outcome{}, err
 	}
 	return Outcome{Action: Insert, Object: o, Code: http.StatusCreated}, nil
@@ -245,10 +245,10 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 		return Outcome{}, err
 	}
 	w.carry(o, old)
-	if errs := w.checkMeta(m, was); len(errs) > 0 {
-		return Outcome{}, k.invalid(m.Name, errs)
+	wrong := w.checkMeta(m, was)
+	if len(wrong) == 0 {
+		w.warnOfFinalizers(m.Finalizers, was.Finalizers)
 	}
-	w.warnOfFinalizers(m.Finalizers, was.Finalizers)
 	unchanged := same(o, old)
 	if unchanged {
 		m.ManagedFields = was.ManagedFields
@@ -256,7 +256,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	if err := k.give(o); err != nil {
 		return Outcome{}, err
 	}
-	if err := w.validate(ctx, o, old); err != nil {
+	if err := w.validate(ctx, o, old, wrong); err != nil {
 		return Outcome{}, err
 	}
 	out := Outcome{Action: Replace, Object: o, Code: http.StatusOK}
@@ -402,17 +402,22 @@ func (w *Write) defaults(ctx context.Context, o, old *Object) error {
 	return nil
 }
 
-// validate checks the values, asks the user's functions, and checks the scale. o is nil for a
-// deletion.
-func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
-	wrong, err := w.checkValues(o, old)
+// validate checks the values and the scale, and asks the user's functions. wrong is what is wrong
+// with the metadata of o. o is nil for a deletion.
+func (w *Write) validate(ctx context.Context, o, old *Object, wrong field.ErrorList) error {
+	wrong, asked, err := w.checkValues(o, old, wrong)
 	if err != nil {
 		return err
 	}
+	if len(wrong) > 0 && !asked {
+		return w.kind.invalid(o.Meta.Name, wrong)
+	}
+	return w.ask(ctx, o, old, wrong)
+}
+
+// ask asks the user's functions about an object whose errors wrong do not hide what these say.
+func (w *Write) ask(ctx context.Context, o, old *Object, wrong field.ErrorList) (err error) {
 	if len(wrong) > 0 {
-		if !w.kind.schema.values.AsksRules(wrong) {
-			return w.kind.invalid(o.Meta.Name, wrong)
-		}
 		ctx = values.WithWrong(ctx, wrong)
 	}
 	if w.kind.Validate != nil {
@@ -421,8 +426,8 @@ func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 	if err == nil && w.kind.Admit != nil && !w.req.Admitted {
 		err = w.kind.Admit(ctx, w.admission(o, old))
 	}
-	if err == nil && o != nil {
-		if errs := w.kind.checkScale(o); len(errs) > 0 { // last: what a schema says of the same is clearer
+	if err == nil && o != nil && !w.kind.hasValues() {
+		if errs := w.kind.checkScale(o); len(errs) > 0 { // last: what the functions say of the same is clearer
 			return w.kind.invalid(o.Meta.Name, errs)
 		}
 	}
@@ -438,25 +443,31 @@ func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 	return w.kind.refused(o.Meta.Name, err)
 }
 
-// checkValues returns what is wrong with an object by the schema that the Kind was given.
-func (w *Write) checkValues(o, old *Object) (field.ErrorList, error) {
+// hasValues reports whether the Kind was given a schema of its values.
+func (k *Kind) hasValues() bool { return k.schema != nil && k.schema.values != nil }
+
+// checkValues returns wrong, and what is wrong with an object by the schema that the Kind was given.
+// asked says that its rules are asked all the same.
+func (w *Write) checkValues(o, old *Object, wrong field.ErrorList) (all field.ErrorList, asked bool, err error) {
 	k := w.kind
-	if o == nil || k.schema == nil || k.schema.values == nil {
-		return nil, nil
+	if o == nil || !k.hasValues() {
+		return wrong, false, nil
 	}
 	object, err := k.content(o)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var was map[string]any
 	if old != nil {
 		before, err := k.content(old)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		was = before.Object
 	}
-	return k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus), nil
+	all = append(wrong, k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus)...)
+	all, asked = k.schema.values.Rules(append(all, k.checkScale(o)...))
+	return all, asked, nil
 }
 
 // dedupOwners leaves the first owner reference of each UID.

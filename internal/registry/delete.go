@@ -68,7 +68,7 @@ func (w *Write) mayRemove(ctx context.Context, old *Object) error {
 	if err := cmp.Or(w.kind.CheckPreconditions(w.delete.Preconditions, &old.Meta), w.kind.checkImmortal(old)); err != nil {
 		return err
 	}
-	return w.validate(ctx, nil, old)
+	return w.validate(ctx, nil, old, nil)
 }
 
 // CheckPreconditions refuses the deletion of another object than the client means. A precondition

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -115,15 +117,45 @@ func pruneValue(value any, schema document, path string, unknown *[]error) {
 				property, known = all, true
 			}
 			switch {
+			case schema[embeds] == true && name == "metadata" && v[name] != nil:
+				pruneMeta(v, at, unknown)
 			case known && v[name] == nil && property != nil && property["nullable"] != true:
 				delete(v, name) // as what is not there
+			case schema[embeds] == true && (name == "apiVersion" || name == "kind" || name == "metadata"):
 			case known:
 				pruneValue(v[name], property, at, unknown)
-			case schema[preserves] == true, schema[embeds] == true && (name == "apiVersion" || name == "kind" || name == "metadata"):
+			case schema[preserves] == true:
 			default:
 				delete(v, name)
 				*unknown = append(*unknown, fmt.Errorf("unknown field %q", at))
 			}
 		}
 	}
+}
+
+// pruneMeta takes from the metadata of an object within another what metadata has not, whatever the
+// schema says of it.
+func pruneMeta(object map[string]any, at string, unknown *[]error) {
+	data, err := json.Marshal(object["metadata"])
+	if err != nil {
+		return
+	}
+	var m metav1.ObjectMeta
+	strict, err := kjson.UnmarshalStrict(data, &m)
+	if err != nil {
+		return // the check of values says so
+	}
+	for _, err := range strict {
+		if of, ok := err.(kjson.FieldError); ok {
+			*unknown = append(*unknown, fmt.Errorf("unknown field %q", at+"."+of.FieldPath()))
+		}
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m)
+	if err != nil {
+		return
+	}
+	if m.CreationTimestamp.IsZero() {
+		delete(content, "creationTimestamp")
+	}
+	object["metadata"] = content
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	. "github.com/go-lw/lw/internal/registry"
@@ -217,6 +218,57 @@ func TestValuesRefuse(t *testing.T) {
 		`{"allOf":[{"pattern":"("}]}`, `{"not":{"pattern":"("}}`, `{"additionalProperties":{"pattern":"("}}`} {
 		if err := things(t).SetSchema([]byte(`{"type":"object","properties":{"a":` + bad + `}}`)); err == nil {
 			t.Error(bad)
+		}
+	}
+}
+
+// What is wrong with the metadata, the values and the scale of an object is said together, and nobody
+// else is asked about it. The rules are, unless some of it leaves them nothing to look at.
+func TestAllThatIsWrong(t *testing.T) {
+	const schema = `{"type":"object","properties":{"size":{"type":"integer","maximum":5},"part":{"type":"object",
+		"x-kubernetes-embedded-resource":true}}`
+	const rules = `,"x-kubernetes-validations":[{"rule":"self.size<9"}]`
+	for _, c := range []struct {
+		rules, meta, rest string
+		asked             bool
+		want              []string
+	}{
+		{"", `"name":"a"`, `"size":5`, true, nil},
+		{"", `"name":"A"`, `"size":6`, false, []string{"metadata.name", "size"}},
+		{"", `"name":"a"`, `"size":-1,"part":{}`, false, []string{"part.apiVersion", "part.kind", ".size"}},
+		{rules, `"name":"a","labels":{"a b":""}`, `"size":-1`, true, []string{"metadata.labels", ".size"}},
+		{rules, `"name":"a"`, `"part":{}`, false, []string{"part.apiVersion", "part.kind", ""}},
+		{rules, `"name":"A"`, `"size":"x"`, false, []string{"metadata.name", "size", ".size", ""}},
+	} {
+		kind := things(t)
+		kind.Type, kind.Scale = nil, &Scale{Replicas: ".size"}
+		rig.OK(t, kind.SetSchema([]byte(schema+c.rules+"}")))
+		asked := false
+		kind.Validate = func(context.Context, *Object, *Object) error { asked = true; return nil }
+		_, _, err := do(newMemory(kind), Request{Verb: Create, Body: []byte(`{"metadata":{` + c.meta + `},` + c.rest + `}`)})
+		var got []string
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			for _, cause := range status.Status().Details.Causes {
+				got = append(got, strings.TrimPrefix(cause.Field, "<nil>"))
+			}
+		}
+		rig.Same(t, c.meta+c.rest+": what is wrong", c.want, got)
+		rig.Same(t, c.meta+c.rest+": asked", c.asked, asked)
+	}
+}
+
+// The metadata of an object within another has the fields of metadata, whatever the schema says of it.
+func TestEmbeddedMetadata(t *testing.T) {
+	for _, within := range []string{``, `,"x-kubernetes-preserve-unknown-fields":true`, `,"properties":{"metadata":{"type":"object"}}`} {
+		kind := things(t)
+		kind.Type = nil
+		rig.OK(t, kind.SetSchema([]byte(`{"type":"object","properties":{"part":{"type":"object","x-kubernetes-embedded-resource":true`+within+`}}}`)))
+		out, _, err := do(newMemory(kind), Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"part":{"apiVersion":"v1","kind":"Part",
+			"metadata":{"name":"b","labels":{"c":"d"},"size":1,"creationTimestamp":null}}}`)})
+		rig.OK(t, err)
+		const want = `"part":{"apiVersion":"v1","kind":"Part","metadata":{"labels":{"c":"d"},"name":"b"}}`
+		if got := said(kind, out, err); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", within, got, want)
 		}
 	}
 }

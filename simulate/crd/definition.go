@@ -122,7 +122,8 @@ func (d *Definition) validate(ctx context.Context, a lwtest.Admission) error {
 	}
 	if v.values != nil {
 		wrong := v.values.Check(obj, old, a.Subresource == "status")
-		if len(wrong) > 0 && !v.values.AsksRules(wrong) {
+		wrong, asked := v.values.Rules(wrong)
+		if len(wrong) > 0 && !asked {
 			return wrong.ToAggregate() // rules would not understand it
 		}
 		ctx = values.WithWrong(ctx, wrong)

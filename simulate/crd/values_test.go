@@ -14,6 +14,7 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/cel/common"
@@ -48,7 +49,13 @@ properties:
         x-kubernetes-list-map-keys: [name]
         items: {type: object, required: [name], properties: {name: {type: string}, width: {type: integer, minimum: 1}}}
       labels: {type: object, minProperties: 1, maxProperties: 2, additionalProperties: {type: integer, maximum: 5}}
-  status: {type: object, required: [ready], properties: {ready: {type: integer, minimum: 0}}}
+      parts: {type: array, items: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}
+  status:
+    type: object
+    required: [ready]
+    properties:
+      ready: {type: integer, minimum: 0}
+      part: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
 `
 
 // choices are values of each field of a shop, good and bad ones.
@@ -62,6 +69,9 @@ var choices = map[string][]string{
 		`[{"width":1}]`},
 	"doors": {`[{"name":"a"}]`, `[{"name":"a","width":0},{"name":"b"}]`, `[{"name":"b"},{"name":"a","width":0}]`,
 		`[{"name":"b","width":0}]`, `[{"name":"a"},{"name":"a"}]`, `[]`},
+	"parts": {`[{"apiVersion":"v1","kind":"Part"}]`, `[{},{"apiVersion":"a/b/c","kind":"a b"}]`, `[{"apiVersion":"","kind":""}]`,
+		`[{"apiVersion":1,"kind":2,"metadata":{"name":"a/b","namespace":"A"}}]`,
+		`[{"apiVersion":"v1","kind":"Part","metadata":{"generateName":"a%","labels":{"a b":"c"}}}]`},
 	"labels": {`{"a":1}`, `{"a":9}`, `{}`, `{"a":9,"b":1}`, `{"a":1,"b":2,"c":3}`},
 }
 
@@ -91,7 +101,7 @@ func TestValues(t *testing.T) {
 		if random.IntN(10) > 0 {
 			text += `,"spec":{` + strings.Join(fields, ",") + `}`
 		}
-		text += []string{``, `,"status":{}`, `,"status":{"ready":1}`, `,"status":{"ready":-1}`,
+		text += []string{``, `,"status":{}`, `,"status":{"ready":1}`, `,"status":{"ready":-1,"part":{}}`,
 			`,"status":{"ready":"x"}`}[random.IntN(5)] + `}`
 		rig.OK(t, yaml.Unmarshal([]byte(text), &object))
 		return integers(object).(map[string]any)
@@ -131,6 +141,7 @@ func TestValues(t *testing.T) {
 		} else {
 			want = validation.ValidateCustomResource(nil, obj, theirs)
 		}
+		want = append(want, objectmeta.Validate(t.Context(), nil, obj, schema, false)...)
 		if old == nil || len(listtype.ValidateListSetsAndMaps(nil, schema, old)) == 0 {
 			want = append(want, listtype.ValidateListSetsAndMaps(nil, schema, obj)...)
 		}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -101,12 +100,12 @@ func (v *Version) Prune(obj map[string]any) {
 	defaulting.PruneNonNullableNullsWithoutDefaults(obj, v.schema)
 }
 
-// Validate checks an object in the place of old, which is nil for a new one: the metadata of objects
-// within it, and the rules, which an update need not obey where it changes nothing. Its values are
-// right, or so little wrong that a server asks the rules all the same. What [values.Wrong] says of
-// them is among the errors.
+// Validate checks an object in the place of old, which is nil for a new one, by the rules, which an
+// update need not obey where it changes nothing. The values of the object are right, or so little
+// wrong that a server asks the rules all the same. What [values.Wrong] says of them is among the
+// errors.
 func (v *Version) Validate(ctx context.Context, obj, old map[string]any) field.ErrorList {
-	errs := append(values.Wrong(ctx), objectmeta.Validate(ctx, nil, obj, v.schema, false)...)
+	errs := values.Wrong(ctx)
 	rules := v.rules()
 	if rules == nil {
 		return errs

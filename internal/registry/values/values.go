@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -21,11 +22,12 @@ import (
 )
 
 // Values checks the values of objects by an OpenAPI schema, as a CustomResourceDefinition has it:
-// types, bounds, patterns, enums, formats, what is required, and that sets and maps have nothing
-// twice. The rules of x-kubernetes-validations, which are a language, are not looked at.
+// types, bounds, patterns, enums, formats, what is required, what objects within objects are, and
+// that sets and maps have nothing twice. The rules of x-kubernetes-validations, which are a language,
+// are not looked at.
 type Values struct {
-	root  *spec.Schema
-	rules bool // there are some
+	root           *spec.Schema
+	rules, objects bool // there are some
 }
 
 // New returns the Values of a schema in JSON or YAML.
@@ -49,7 +51,8 @@ func New(schema []byte) (*Values, error) {
 			root.Properties[name] = spec.Schema{}
 		}
 	}
-	return &Values{root, bytes.Contains(data, []byte(`"x-kubernetes-validations"`))}, nil
+	has := func(name string) bool { return bytes.Contains(data, []byte(`"`+name+`"`)) }
+	return &Values{root: root, rules: has("x-kubernetes-validations"), objects: has(embeds)}, nil
 }
 
 // formats are those of strings that Kubernetes checks, without their hyphens. Others say nothing.
@@ -129,20 +132,26 @@ func (v *Values) Check(object, old map[string]any, onlyStatus bool) field.ErrorL
 		schema, at = &property, field.NewPath(status)
 	}
 	errs := fieldErrors(at, (&checked{schema: schema, old: was, had: had}).Validate(value))
+	if v.objects && !onlyStatus { // kube-apiserver does not look at the objects within a status that is written alone
+		errs = append(errs, embedded(at, schema, value)...)
+	}
 	if twice := duplicates(at, schema, value); !had || len(duplicates(at, schema, was)) == 0 {
 		errs = append(errs, twice...)
-	}
-	if v.rules && !v.AsksRules(errs) {
-		errs = append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; "+
-			"correct the existing errors to complete validation"))
 	}
 	return errs
 }
 
-// AsksRules reports whether kube-apiserver asks the rules about an object of which Check has said
-// errs, and answers with what they say as well.
-func (v *Values) AsksRules(errs field.ErrorList) bool {
-	return v.rules && !slices.ContainsFunc(errs, blocks)
+// Rules reports whether kube-apiserver asks the rules about an object that has the errors errs, and
+// answers with what they say as well. Else it returns all that is to answer.
+func (v *Values) Rules(errs field.ErrorList) (all field.ErrorList, asked bool) {
+	switch {
+	case !v.rules:
+		return errs, false
+	case slices.ContainsFunc(errs, blocks):
+		return append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; "+
+			"correct the existing errors to complete validation")), false
+	}
+	return errs, true
 }
 
 type wrongKey struct{}
@@ -300,34 +309,41 @@ func keyOf(element any, keys []string) map[string]any {
 	return key
 }
 
-// duplicates returns the elements that a set or a map has twice.
-func duplicates(at *field.Path, s *spec.Schema, value any) (errs field.ErrorList) {
+// within calls visit with each member or element of a value, and what the schema says of it.
+func within(at *field.Path, s *spec.Schema, value any, visit func(at *field.Path, s *spec.Schema, value any)) {
 	switch v := value.(type) {
 	case map[string]any:
-		for name, member := range v {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			path := at.Key(name)
 			if _, ok := s.Properties[name]; ok {
 				path = at.Child(name)
 			}
-			errs = append(errs, duplicates(path, memberOf(s, name), member)...)
+			visit(path, memberOf(s, name), v[name])
 		}
 	case []any:
-		kind, keys := listType(s)
-		seen := map[string]int{}
 		for i, element := range v {
-			key := element
-			if kind == "map" {
-				key = keyOf(element, keys)
-			}
-			if kind == "map" || kind == "set" {
-				text := string(asJSON(key))
-				if seen[text]++; seen[text] == 2 { // more of the same is not said again
-					errs = append(errs, field.Duplicate(at.Index(i), key))
-				}
-			}
-			errs = append(errs, duplicates(at.Index(i), itemOf(s), element)...)
+			visit(at.Index(i), itemOf(s), element)
 		}
 	}
+}
+
+// duplicates returns the elements that a set or a map has twice.
+func duplicates(at *field.Path, s *spec.Schema, value any) (errs field.ErrorList) {
+	list, _ := value.([]any)
+	kind, keys := listType(s)
+	seen := map[string]int{}
+	for i, key := range list {
+		if kind == "map" {
+			key = keyOf(key, keys)
+		}
+		if kind == "map" || kind == "set" {
+			text := string(asJSON(key))
+			if seen[text]++; seen[text] == 2 { // more of the same is not said again
+				errs = append(errs, field.Duplicate(at.Index(i), key))
+			}
+		}
+	}
+	within(at, s, value, func(at *field.Path, s *spec.Schema, value any) { errs = append(errs, duplicates(at, s, value)...) })
 	return errs
 }
 

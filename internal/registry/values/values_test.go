@@ -36,9 +36,11 @@ properties:
 		want []string
 	}{{int64(4), []string{"size"}}, {"x", []string{"size", "<nil>"}}} {
 		var got []string
-		for _, err := range v.Check(map[string]any{"size": c.size}, nil, false) {
+		all, asked := v.Rules(v.Check(map[string]any{"size": c.size}, nil, false))
+		for _, err := range all {
 			got = append(got, err.Field)
 		}
+		rig.Same(t, "rules are asked", len(c.want) == 1, asked)
 		rig.Same(t, "rules that are not asked", c.want, got)
 	}
 }
