@@ -72,12 +72,6 @@ type Options struct {
 	// are without them: typed and unstructured ones, and metadata. A path that a typed object does
 	// not have is an error of its informer, which ends it.
 	Drop []string
-	// Only names, for some kinds, the fields that the controllers of the manager read, as
-	// lw.HTTP.Only says. Keys are examples, as in ByObject: &corev1.Pod{}. Objects of other kinds are
-	// whole, and so are those of the kind that are cached in another form: unstructured, or as
-	// metadata. Give the Options to [NewClient] as well: it refuses writes that would delete on the
-	// server what an object lacks. A cache that starts without such a client logs a warning.
-	Only map[client.Object]lw.Fields
 	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions
 	// of an object share what did not change, but for kinds that are read without deep copies. That
 	// is safe for those who get deep copies. Handlers and predicates must not change the objects
@@ -207,16 +201,15 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if err == nil && p.packs.any() {
 		c = &packedCache{c, p.packs, opts.Scheme, p.limited}
 	}
-	if err != nil || len(p.masks) == 0 && told == nil && p.part == nil {
+	if err != nil || told == nil && p.part == nil {
 		return c, err
 	}
-	return &ownCache{Cache: c, masks: p.masks, logger: o.Logger, told: told, part: p.part, guarded: map[form]lw.Fields{}}, nil
+	return &ownCache{Cache: c, told: told, part: p.part}, nil
 }
 
 // A plan is what Options ask of a cache.
 type plan struct {
 	Options
-	masks    masks
 	packs    packs
 	settings settings
 	part     *part     // nil: the cache has all objects
@@ -227,10 +220,6 @@ type plan struct {
 // plan returns the plan of o, and completes opts.
 func (o Options) plan(config *rest.Config, httpClient *http.Client, opts *cache.Options) (p *plan, err error) {
 	p = &plan{Options: o}
-	if p.masks, err = masksOf(o.Only); err != nil {
-		//lint:ignore ST1005 Only is the name of an option.
-		return nil, fmt.Errorf("Only: %w", err)
-	}
 	if p.packs, err = o.packs(); err != nil {
 		return nil, err
 	}
@@ -268,7 +257,7 @@ func (p *plan) informers(opts cache.Options) func(toolscache.ListerWatcher, runt
 		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		p.guess.ask(example)
 		decoder := clientgo.Decoder{
-			Share: p.Share, Drop: p.Drop, Only: p.masks.of(example), Whole: p.Whole || uncopied(opts, example), Scheme: opts.Scheme,
+			Share: p.Share, Drop: p.Drop, Whole: p.Whole || uncopied(opts, example), Scheme: opts.Scheme,
 			Options: p.settings.of(example), Pack: p.packs.of(formOf(example)), Wanted: p.part.setOf(example), Kinds: p.Kinds,
 			Trust: true, // controller-runtime makes the ListerWatchers, which change nothing
 		}

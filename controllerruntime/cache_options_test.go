@@ -167,13 +167,30 @@ func TestNewCacheLeavesTheConfig(t *testing.T) {
 	rig.Same(t, "the config", rest.Config{Host: "http://h"}, *config)
 }
 
+// What controller-runtime's own constructors refuse is no cache and no client, whatever wraps them.
+func TestOptionsOfWhatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		for name, o := range map[string]controllerruntime.Options{"TellWrites": {TellWrites: true}, "Pack": {Pack: true}} {
+			c, err := controllerruntime.NewCacheWith(o)(b.config, cache.Options{Mapper: b.mapper, ByObject: map[client.Object]cache.ByObject{
+				&corev1.Node{}: {Namespaces: map[string]cache.Config{"a": {}}},
+			}})
+			if err == nil || c != nil {
+				t.Errorf("%s: a cache of nodes of a namespace: %v, %v", name, c, err)
+			}
+			if c, err := controllerruntime.NewClient(o)(nil, client.Options{}); err == nil || c != nil {
+				t.Errorf("%s: a client without a config: %v, %v", name, c, err)
+			}
+		}
+	})
+}
+
 // LW=off in the environment switches lw off: no informer of its is made, and the client is the same.
 func TestNewCacheOff(t *testing.T) {
 	t.Setenv("LW", "off")
 	synctest.Test(t, func(t *testing.T) {
 		b, board := newBench(t), new(lw.Board)
-		o := controllerruntime.Options{Board: board, TellWrites: true,
-			Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"status"}}}
+		o := controllerruntime.Options{Board: board, TellWrites: true, Drop: []string{"spec"}}
 		c := b.start(controllerruntime.NewCacheWith(o), cache.Options{})
 		b.want(c, &corev1.Pod{})
 		if got := names(board); len(got) > 0 {
@@ -252,8 +269,7 @@ func TestNewCacheWithTheCallersInformer(t *testing.T) {
 // A cache runs on each replica, whatever its options.
 func TestNewCacheNeedsNoLeaderElection(t *testing.T) {
 	for name, options := range map[string]controllerruntime.Options{
-		"none": {}, "TellWrites": {TellWrites: true}, "Only": {Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}}},
-		"OnDemand": {OnDemand: []client.Object{&corev1.Pod{}}}, "Pack": {Pack: true}, "Limit": {Limit: 1 << 20},
+		"none": {}, "TellWrites": {TellWrites: true}, "OnDemand": {OnDemand: []client.Object{&corev1.Pod{}}}, "Pack": {Pack: true}, "Limit": {Limit: 1 << 20},
 		"Kinds": {Kinds: &kinds.Catalog{}}, "Namespaces": {Namespaces: &lw.NamespaceSet{}}, "Reasons": {Reasons: true},
 		"several": {Pack: true, Kinds: &kinds.Catalog{}, TellWrites: true},
 	} {
@@ -445,6 +461,7 @@ func TestOptionsByObject(t *testing.T) {
 func TestOptionsByObjectErrors(t *testing.T) {
 	for name, examples := range map[string]map[client.Object]lw.Options{
 		"nil":       {(*corev1.Pod)(nil): {}},
+		"nothing":   {nil: {}},
 		"no kind":   {&metav1.PartialObjectMetadata{}: {}},
 		"two alike": {&corev1.Pod{}: {}, &corev1.Pod{}: {}},
 	} {

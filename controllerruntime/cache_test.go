@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -28,10 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/decode/prune"
 	"github.com/go-lw/lw/internal/verify/leak"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
@@ -314,12 +311,8 @@ func TestNewCacheIsLikeTheDefault(t *testing.T) {
 				tt.config(b.config)
 			}
 			var watchers []*watcher
-			// A mask of all fields, each by its path, changes nothing either.
-			all := map[client.Object]lw.Fields{&corev1.Pod{}: prune.Leaves(reflect.TypeFor[corev1.Pod]()),
-				&corev1.Node{}: prune.Leaves(reflect.TypeFor[corev1.Node]())}
 			for _, newCache := range []cache.NewCacheFunc{newDefault, controllerruntime.NewCache,
 				controllerruntime.NewCacheWith(controllerruntime.Options{Share: true}),
-				controllerruntime.NewCacheWith(controllerruntime.Options{Only: all}),
 				controllerruntime.NewCacheWith(controllerruntime.Options{Pack: true})} {
 				c := b.start(newCache, tt.opts)
 				for _, example := range examples() {

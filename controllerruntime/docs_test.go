@@ -2,7 +2,6 @@ package controllerruntime_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,8 +119,8 @@ func TestPackPage(t *testing.T) {
 	})
 }
 
-// What docs/memory.md shows: the same fields of the same pods, of an informer, of a manager and of
-// client-go's constructor, and a write of a whole object.
+// What docs/memory.md shows of Only: the same fields of the same pods, of an informer, of client-go's
+// constructor and of a fake.
 func TestFieldsPage(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +139,6 @@ func TestFieldsPage(t *testing.T) {
 		pods := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: url, Client: httpClient, Only: podFields}, nil)
 		go pods.Run(ctx)
 		rig.OK(t, pods.WaitForSync(ctx))
-		key := client.ObjectKeyFromObject(pod)
 		check := func(what string, got *corev1.Pod) {
 			t.Helper()
 			if got.Name != "web" || got.Labels["app"] != "web" || got.Spec.NodeName != "n1" || got.Spec.Hostname != "" || !got.CreationTimestamp.IsZero() {
@@ -149,38 +147,6 @@ func TestFieldsPage(t *testing.T) {
 		}
 		cached, _ := pods.Store().Get(lw.KeyOf(pod))
 		check("the informer", cached)
-
-		config := &rest.Config{Host: server.URL(), Transport: httpClient.Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-		options := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: podFields}}
-		mgr, err := ctrl.NewManager(config, ctrl.Options{
-			NewCache:  controllerruntime.NewCacheWith(options),
-			NewClient: controllerruntime.NewClient(options),
-		})
-		rig.OK(t, err)
-		rig.Start(t, runner(mgr.Start))
-		time.Sleep(time.Minute)
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			t.Fatal("not synced")
-		}
-		var read corev1.Pod
-		rig.OK(t, mgr.GetClient().Get(ctx, key, &read))
-		check("the manager", &read)
-		if err := mgr.GetClient().Update(ctx, &read); err == nil || !strings.Contains(err.Error(), "is refused") {
-			t.Errorf("Update of a pod of the cache: %v", err)
-		}
-		write := func() error {
-			var whole corev1.Pod
-			if err := mgr.GetAPIReader().Get(ctx, key, &whole); err != nil {
-				return err
-			}
-			whole.Finalizers = append(whole.Finalizers, "example.com/mine")
-			return controllerruntime.Unguarded(mgr.GetClient()).Update(ctx, &whole)
-		}
-		rig.OK(t, write())
-		synctest.Wait()
-		if now, err := served.Get(lw.KeyOf(pod)); err != nil || now.Spec.Hostname != "h" || len(now.Finalizers) != 1 {
-			t.Errorf("the server has %+v, %v", now, err)
-		}
 
 		listerWatcher := &cache.ListWatch{}
 		decoder := clientgo.Decoder{Only: podFields}

@@ -2,12 +2,14 @@ package controllerruntime
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -16,6 +18,38 @@ import (
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/request"
 )
+
+// NewClient returns a function that makes the client of a manager whose cache has the Options o. It
+// fits the NewClient of manager.Options and of cluster.Options:
+//
+//	ctrl.Options{
+//		NewCache:  controllerruntime.NewCacheWith(o),
+//		NewClient: controllerruntime.NewClient(o),
+//	}
+//
+// The client is controller-runtime's own. With o.TellWrites, its writes are told to the cache.
+func NewClient(o Options) client.NewClientFunc {
+	return func(config *rest.Config, opts client.Options) (client.Client, error) {
+		if o.TellWrites && !off() {
+			var err error
+			if opts.HTTPClient, err = tellingClient(config, opts); err != nil {
+				return nil, fmt.Errorf("controllerruntime: NewClient: %w", err)
+			}
+		}
+		return client.New(config, opts)
+	}
+}
+
+// An ownCache is a cache that has only a part of the objects, or that writes are told to.
+type ownCache struct {
+	cache.Cache
+	told *http.Client // of the informers, made by clientgo.TellWrites; nil: no write is told
+	part *part        // nil: the cache has all objects of a kind
+}
+
+// NeedLeaderElection keeps a manager to which the cache is added from waiting until it is the
+// leader.
+func (c *ownCache) NeedLeaderElection() bool { return false }
 
 // tellingClient returns the HTTP client of a client whose writes are told to its cache.
 func tellingClient(config *rest.Config, opts client.Options) (*http.Client, error) {

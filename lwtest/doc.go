@@ -17,8 +17,7 @@
 // [Projection] compares a type with a few fields of an API type, of which [lw.HTTP] decodes nothing
 // else, with that API type: name by name, and number by number.
 //
-// [Prune] cuts an object to the fields that an informer with lw.HTTP.Only keeps, and [Masked] finds
-// the writes that would delete the others on the server.
+// [Prune] cuts an object to the fields that an informer with lw.HTTP.Only keeps.
 //
 // [MutationDiff] shows what a program changed in a cached object.
 //

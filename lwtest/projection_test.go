@@ -2,7 +2,6 @@ package lwtest_test
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -260,43 +259,4 @@ func ExamplePrune() {
 	lwtest.Prune(obj, lw.Fields{"spec.nodeName"})
 	fmt.Printf("%s %v %d %s %q\n", obj.Name, obj.Labels, obj.Generation, obj.Spec.NodeName, obj.Spec.Hostname)
 	// Output: koi map[] 0 north ""
-}
-
-func TestMasked(t *testing.T) {
-	for _, tt := range []struct {
-		method, path string
-		refused      bool
-	}{
-		{"PUT", "/api/v1/namespaces/n/pods/a", true},
-		{"PUT", "/api/v1/namespaces/n/pods/a/status", true},
-		{"PUT", "/proxy/of/it/api/v1/namespaces/n/pods/a", true},
-		{"PUT", "/apis/apps/v1/namespaces/n/deployments/a", true},
-		{"PUT", "/api/v1/nodes/a", true},
-		{"PUT", "/api/v1/namespaces/a", true},
-		{"PUT", "/api/v1/namespaces/a/status", true},
-		{"PUT", "/apis/apps/v1/namespaces/n/deployments/a/scale", false},
-		{"PUT", "/apis/apps/v1/namespaces/n/daemonsets/a", false},
-		{"PUT", "/apis/metrics.k8s.io/v1/namespaces/n/pods/a", false},
-		{"PUT", "/api/v1", false},
-		{"PUT", "/apis", false},
-		{"PUT", "/elsewhere", false},
-		{"PATCH", "/api/v1/namespaces/n/pods/a", false},
-		{"POST", "/api/v1/namespaces/n/pods", false},
-		{"GET", "/api/v1/namespaces/n/pods/a", false},
-	} {
-		e, sent := &fakeTB{TB: t}, false
-		rt := lwtest.Masked(e, rig.RoundTrip(func(*http.Request) (*http.Response, error) {
-			sent = true
-			return &http.Response{Body: http.NoBody}, nil
-		}), map[string]lw.Fields{"pods": {"spec.nodeName"}, "nodes": {}, "namespaces": {},
-			"deployments.apps": {"spec.replicas"}})
-		req := rig.Must[*http.Request](t)(http.NewRequest(tt.method, "http://server"+tt.path, strings.NewReader("{}")))
-		resp, err := rt.RoundTrip(req)
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		if refused := err != nil; refused != tt.refused || sent == tt.refused || e.failed != tt.refused {
-			t.Errorf("%s %s: error %v, sent %v, told %q", tt.method, tt.path, err, sent, &e.out)
-		}
-	}
 }

@@ -173,57 +173,6 @@ func (m mask) key(name string) keyClass {
 // leavesNil reports whether a map of which no key is kept is nil.
 func (m mask) leavesNil() bool { return !m.all() && !m.present }
 
-// A Kept says what is kept of one value of an object that is decoded with Options.Only.
-type Kept struct {
-	keep mask
-	typ  reflect.Type // nil: of any
-}
-
-// KeptOf returns what only keeps of objects of type typ, a pointer. An error is a PathError.
-func KeptOf(typ reflect.Type, only []string) (Kept, error) {
-	k := Kept{typ: typ.Elem()}
-	untyped := typ.Implements(reflect.TypeFor[runtime.Unstructured]())
-	if untyped {
-		k.typ = nil
-	}
-	var err error
-	k.keep, err = newMask(typ.Elem(), untyped, Options{Only: only})
-	k.keep.known = nil // it saves memory for decoders alone
-	return k, err
-}
-
-// All reports whether all of the value is kept.
-func (k Kept) All() bool { return k.keep.all() }
-
-// Member returns what is kept of the value's member name.
-func (k Kept) Member(name string) Kept {
-	t := k.typ
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	var of Kept
-	skip := true
-	switch {
-	case k.All():
-		return k
-	case t == nil || isAny(t):
-		of.keep, skip = k.keep.member(name)
-	case t.Kind() == reflect.Map:
-		return Kept{k.keep.key(name).mask(), t.Elem()}
-	case t.Kind() == reflect.Struct:
-		of.keep, skip = k.keep.under(name)
-		for _, f := range fieldsOf(t) {
-			if f.name == name {
-				of.typ = f.typ
-			}
-		}
-	}
-	if skip {
-		of.keep = mask{chosen: true}
-	}
-	return of
-}
-
 // A PathError says that a path of an option cannot be followed.
 type PathError struct {
 	// Option is the name of the option: Drop or Only.

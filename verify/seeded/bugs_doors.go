@@ -46,12 +46,8 @@ var doorBugs = []bug{
 		{"controllerruntime Options.settings", `__1 == collector`, `__1 == nil`}}},
 	{"a cache of packed objects waits for the leader", "TestNewCacheNeedsNoLeaderElection", "./controllerruntime", []edit{
 		{"controllerruntime packedCache.NeedLeaderElection", `return false`, `return true`}}},
-	{"a patch replaces a list of which a part is kept", "TestGuard", "./controllerruntime", []edit{
-		{"controllerruntime touchesMore", `members, ok := patch.(map[string]any)`, `if _, list := patch.([]any); list { return "", false }; __0`}}},
 	{"the settings of one kind are those of all", "TestOptionsB", "./controllerruntime", []edit{
 		{"controllerruntime settings.of", `own := s.byForm[f]`, `var own lw.Options; for _, own = range s.byForm {}`}}},
-	{"the fields of one kind are those of all", "TestNewCacheOnly", "./controllerruntime", []edit{
-		{"controllerruntime masks.of", `return m[formOf(__)]`, `for _, fields := range m { return fields }; return nil`}}},
 	{"board: a graph does not show what is wrong with its collections", "TestStates", "./internal/board", []edit{
 		{"internal/board Graph.judge", `c.State.rank() < state.rank()`, `c.State.rank() < state.rank() && g.Synced && false`}}},
 	{"board: the page is not of the worst first", "TestVerdict", "./internal/board", []edit{

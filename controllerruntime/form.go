@@ -8,9 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/decode"
 )
 
 // A form is how objects of one kind are cached: in a Go type of their own, or in one that is for
@@ -51,35 +48,4 @@ func (f form) String() string {
 		return f.typ.String()
 	}
 	return fmt.Sprintf("%s (%v)", f.kind.Kind, f.typ)
-}
-
-// masks are the fields that are kept of some forms of objects; all is kept of any other.
-type masks map[form]lw.Fields
-
-// masksOf returns the masks of Options.Only. It is an error if an example has no kind, or if its
-// type has no such fields.
-func masksOf(only map[client.Object]lw.Fields) (masks, error) {
-	m := masks{}
-	for example, fields := range only {
-		f, err := formOfExample(example)
-		if err != nil {
-			return nil, err
-		}
-		if fields == nil {
-			continue
-		}
-		if _, ok := m[f]; ok {
-			return nil, fmt.Errorf("two examples of %v", f)
-		}
-		if _, err := decode.New(f.typ, decode.Options{Only: fields}); err != nil {
-			return nil, fmt.Errorf("%v: %w", f, err)
-		}
-		m[f] = fields
-	}
-	return m, nil
-}
-
-// of returns the fields that are kept of objects like obj; nil: all.
-func (m masks) of(obj runtime.Object) lw.Fields {
-	return m[formOf(obj)]
 }
