@@ -131,6 +131,10 @@ var doorBugs = []bug{
 		{"internal/registry/values Values.AsksRules", `v.rules && __`, `false`}}},
 	{"registry: what a rule says hides what is wrong with a value", "TestValuesAndRules", "./internal/registry", []edit{
 		{"internal/registry Write.validate", `err = besides(wrong, err)`, `_ = wrong`}}},
+	{"lwenvtest: who makes a policy need not be allowed to read its parameters", "TestPolicies", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin asker.Authorize", `return running.may.Authorize(ctx, of)`, `return authorizer.DecisionAllow, "", nil`}}},
+	{"lwenvtest: the server itself is a user whom nobody knows", "TestPolicies", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin Asker", `u.Username == ""`, `false`}}},
 	{"lwenvtest: a webhook gives a new object a status", "TestStatusOfAWebhook", "./cmd/lwenvtest/internal/definitions", []edit{
 		{"cmd/lwenvtest/internal/definitions kind.fill", `delete(obj, "status")`, ``}}},
 	{"lwenvtest: a webhook is asked about what has a wrong value", "TestWrongIsNotAdmitted", "./cmd/lwenvtest/internal/definitions", []edit{

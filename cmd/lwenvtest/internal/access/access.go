@@ -149,12 +149,3 @@ func (a *Access) Authorizer() authorizer.Authorizer { return authorizer.Authoriz
 func infoOf(u lwtest.User) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 }
-
-// Asker returns who makes a request, or a write: the server itself if u names nobody.
-func Asker(u lwtest.User) user.Info {
-	if u.Username == "" {
-		return &user.DefaultInfo{Name: user.APIServerUser,
-			Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
-	}
-	return infoOf(u)
-}

@@ -15,6 +15,7 @@ import (
 	registry "k8s.io/kubernetes/pkg/registry/rbac"
 	"k8s.io/kubernetes/pkg/registry/rbac/validation"
 
+	"github.com/go-lw/lw/cmd/lwenvtest/internal/builtin"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -32,7 +33,7 @@ func (a *Access) checkEscalation(ctx context.Context, w lwtest.Admission) error 
 	if !ok {
 		return nil
 	}
-	ctx = request.WithNamespace(request.WithUser(ctx, Asker(lwtest.UserOf(ctx))), o.GetNamespace())
+	ctx = request.WithNamespace(request.WithUser(ctx, builtin.Asker(lwtest.UserOf(ctx))), o.GetNamespace())
 	if registry.EscalationAllowed(ctx) || isOfCollector(w) {
 		return nil
 	}

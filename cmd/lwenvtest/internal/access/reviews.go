@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/go-lw/lw/cmd/lwenvtest/internal/builtin"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -41,7 +42,7 @@ func (a *Access) answer(ctx context.Context, o runtime.Object) (err error) {
 		if err := checkAsked(o.Spec.ResourceAttributes, o.Spec.NonResourceAttributes).ToAggregate(); err != nil {
 			return err
 		}
-		o.Status = a.asked(ctx, Asker(lwtest.UserOf(ctx)), o.Spec.ResourceAttributes, o.Spec.NonResourceAttributes)
+		o.Status = a.asked(ctx, builtin.Asker(lwtest.UserOf(ctx)), o.Spec.ResourceAttributes, o.Spec.NonResourceAttributes)
 	case *authorizationv1.SubjectAccessReview:
 		if err := checkSpec(&o.Spec).ToAggregate(); err != nil {
 			return err
@@ -56,14 +57,14 @@ func (a *Access) answer(ctx context.Context, o runtime.Object) (err error) {
 		if o.Spec.Namespace == "" {
 			return apierrors.NewBadRequest("no namespace on request")
 		}
-		o.Status = a.rulesOf(ctx, Asker(lwtest.UserOf(ctx)), o.Spec.Namespace)
+		o.Status = a.rulesOf(ctx, builtin.Asker(lwtest.UserOf(ctx)), o.Spec.Namespace)
 	case *authenticationv1.TokenReview:
 		if o.Spec.Token == "" {
 			return apierrors.NewBadRequest("token is required for TokenReview in authentication")
 		}
 		o.Status = a.whose(ctx, &o.Spec)
 	case *authenticationv1.SelfSubjectReview:
-		o.Status.UserInfo = userInfoOf(Asker(lwtest.UserOf(ctx)))
+		o.Status.UserInfo = userInfoOf(builtin.Asker(lwtest.UserOf(ctx)))
 	}
 	return nil
 }

@@ -10,13 +10,16 @@ import (
 	"testing"
 
 	reviewv1 "k8s.io/api/admission/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/go-lw/lw/cmd/lwenvtest/internal/admission"
+	"github.com/go-lw/lw/cmd/lwenvtest/internal/builtin"
 	"github.com/go-lw/lw/lwtest"
+	builtins "github.com/go-lw/lw/simulate/cluster"
 )
 
 // A hook answers the reviews that are posted to its path.
@@ -76,7 +79,7 @@ func newCluster(t *testing.T, hooks map[string]hook) *cluster {
 		_ = json.NewEncoder(w).Encode(out)
 	}))
 	t.Cleanup(c.hooks.Close)
-	resources := append(admission.Resources(), widgets,
+	resources := append(configurations(), widgets,
 		lwtest.Resource{Plural: "namespaces", Kind: "Namespace", Cluster: true, Type: &corev1.Namespace{}, Status: true},
 		lwtest.Resource{Plural: "services", Kind: "Service", Type: &corev1.Service{}, Status: true},
 		lwtest.Resource{Plural: "pods", Kind: "Pod", Type: &corev1.Pod{}, Status: true},
@@ -101,6 +104,16 @@ func newCluster(t *testing.T, hooks map[string]hook) *cluster {
 		}
 	})
 	return c
+}
+
+// configurations returns the kinds that configure webhooks and policies.
+func configurations() (all []lwtest.Resource) {
+	for _, r := range builtins.Resources() {
+		if r.Group == admissionv1.GroupName {
+			all = append(all, builtin.Rules(r, nil))
+		}
+	}
+	return all
 }
 
 // start lets the chain read what was configured.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/go-lw/lw/cmd/lwenvtest/internal/access"
+	"github.com/go-lw/lw/cmd/lwenvtest/internal/builtin"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -256,7 +256,7 @@ func (v *view) attributes() admission.Attributes {
 	}
 	resource := schema.GroupVersionResource{Group: r.Group, Version: v.version, Resource: r.Plural}
 	return admission.NewAttributesRecord(object, old, v.gvk, namespace, of.GetName(), resource, v.a.Subresource,
-		operation, v.a.Options, v.a.DryRun, access.Asker(v.a.User))
+		operation, v.a.Options, v.a.DryRun, builtin.Asker(v.a.User))
 }
 
 func equal(a, b *unstructured.Unstructured) bool {

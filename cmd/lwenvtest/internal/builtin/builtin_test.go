@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -184,7 +185,9 @@ func TestStrategies(t *testing.T) {
 	for _, r := range append(cluster.Resources(), lwtest.Definitions()...) {
 		known[schema.GroupResource{Group: r.Group, Resource: r.Plural}] = true
 	}
-	for resource, by := range strategies {
+	all := asking(&Plugins{})
+	maps.Copy(all, strategies)
+	for resource, by := range all {
 		if !known[resource] {
 			t.Errorf("%v is not served", resource)
 		}

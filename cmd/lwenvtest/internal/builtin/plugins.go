@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/quota/v1/install"
+	"k8s.io/kubernetes/pkg/registry/admissionregistration/resolver"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
@@ -70,10 +71,14 @@ var scheme = admission.NewObjectInterfacesFromScheme(legacyscheme.Scheme)
 type chain struct {
 	admission.MutationInterface
 	admission.ValidationInterface
+
+	client kubernetes.Interface
+	may    authorizer.Authorizer
+	kinds  resolver.ResourceResolver
 }
 
-// Start lets the plugins read the server by config, until ctx ends. may answers whether the author
-// of a write may approve certificates.
+// Start lets the plugins read the server by config, until ctx ends. may answers what the author of a
+// write may do, such as to approve certificates.
 func (p *Plugins) Start(ctx context.Context, config *rest.Config, may authorizer.Authorizer) error {
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.QPS = agent, -1
@@ -102,8 +107,12 @@ func (p *Plugins) Start(ctx context.Context, config *rest.Config, may authorizer
 	if err != nil {
 		return fmt.Errorf("lwenvtest: builtin: %w", err)
 	}
+	kinds, err := resolver.NewDiscoveryResourceResolver(client.Discovery())
+	if err != nil {
+		return fmt.Errorf("lwenvtest: builtin: %w", err)
+	}
 	shared.Start(ctx.Done())
-	p.running.Store(&chain{made.(admission.MutationInterface), made.(admission.ValidationInterface)})
+	p.running.Store(&chain{made.(admission.MutationInterface), made.(admission.ValidationInterface), client, may, kinds})
 	return nil
 }
 

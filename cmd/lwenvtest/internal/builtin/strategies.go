@@ -77,8 +77,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/storage/volumeattributesclass"
 )
 
-// strategies are those of each kind and of its subresources. The kinds of dynamic resource
-// allocation and of admission policies that are not here need clients for their strategies.
+// strategies are those of each kind and of its subresources, but for those that ask the server.
 var strategies = map[schema.GroupResource]map[string]strategy{
 	{Resource: "configmaps"}:             object(configmap.Strategy),
 	{Resource: "endpoints"}:              object(endpoint.Strategy),

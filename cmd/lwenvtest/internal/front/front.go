@@ -75,7 +75,6 @@ func (s *Server) resources() ([]lwtest.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, admission.Resources()...)
 	for i := range all {
 		all[i] = builtin.Rules(all[i], &s.plugins)
 	}
