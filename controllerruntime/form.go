@@ -49,3 +49,19 @@ func (f form) String() string {
 	}
 	return fmt.Sprintf("%s (%v)", f.kind.Kind, f.typ)
 }
+
+// byForm returns the values of an option whose keys are examples of objects, by their forms.
+func byForm[T any](option string, byExample map[client.Object]T) (map[form]T, error) {
+	by := map[form]T{}
+	for example, value := range byExample {
+		f, err := formOfExample(example)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", option, err)
+		}
+		if _, ok := by[f]; ok {
+			return nil, fmt.Errorf("%s: two examples of %v", option, f)
+		}
+		by[f] = value
+	}
+	return by, nil
+}

@@ -32,22 +32,12 @@ type packs struct {
 
 // packs returns what o asks for.
 func (o Options) packs() (packs, error) {
-	p := packs{o.Pack || o.Limit > 0, map[form]bool{}}
 	if o.Limit < 0 {
 		//lint:ignore ST1005 Limit is the name of an option.
-		return p, fmt.Errorf("Limit: %d bytes", o.Limit)
+		return packs{}, fmt.Errorf("Limit: %d bytes", o.Limit)
 	}
-	for example, pack := range o.PackByObject {
-		f, err := formOfExample(example)
-		if err != nil {
-			return p, fmt.Errorf("PackByObject: %w", err)
-		}
-		if _, ok := p.byForm[f]; ok {
-			return p, fmt.Errorf("PackByObject: two examples of %v", f)
-		}
-		p.byForm[f] = pack
-	}
-	return p, nil
+	by, err := byForm("PackByObject", o.PackByObject)
+	return packs{o.Pack || o.Limit > 0, by}, err
 }
 
 // of reports whether objects of the form are packed.

@@ -23,26 +23,20 @@ type settings struct {
 
 // settings returns those that o asks for, and registers the series of its Board.
 func (o Options) settings() (settings, error) {
-	s := settings{all: lw.Options{Board: o.Board, OnError: o.OnError, Logger: o.Logger}, byForm: map[form]lw.Options{}}
+	s := settings{all: lw.Options{Board: o.Board, OnError: o.OnError, Logger: o.Logger}}
 	if o.Name != "" {
 		s.prefix = o.Name + "/"
 	}
-	for example, opts := range o.ByObject {
-		f, err := formOfExample(example)
-		if err != nil {
-			return s, fmt.Errorf("ByObject: %w", err)
-		}
-		if _, ok := s.byForm[f]; ok {
-			return s, fmt.Errorf("ByObject: two examples of %v", f)
-		}
-		s.byForm[f] = opts
+	var err error
+	if s.byForm, err = byForm("ByObject", o.ByObject); err != nil {
+		return s, err
 	}
 	if o.Metrics == nil {
 		return s, nil
 	}
 	s.all.Board = o.board()
 	collector := prom.Collector(s.all.Board)
-	err := o.Metrics.Register(collector)
+	err = o.Metrics.Register(collector)
 	if there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if there.ExistingCollector == collector {
 			return s, nil
