@@ -34,20 +34,20 @@ import (
 //	mgr, err := ctrl.NewManager(config, ctrl.Options{NewCache: controllerruntime.NewCache})
 //
 // All options keep their meaning, except these:
-//   - NewInformer: an informer that the caller makes is the caller's, and has nothing of lw. It is
-//     for tests that fake the informers.
-//   - EnableWatchBookmarks and its default have no effect: lw always asks for bookmarks, without
-//     which it could neither stream a list nor resume a quiet watch.
+//   - NewInformer: the cache uses the informers that it returns as they are, without lw. It is for
+//     tests that fake the informers.
+//   - EnableWatchBookmarks and its default have no effect. lw always asks for bookmarks, since it
+//     needs them to stream a list and to resume a quiet watch.
 //
 // A transform that returns nil leaves the object out of the cache.
 //
-// The versions of an object share what an event did not change, unless its kind is read without
-// deep copies by UnsafeDisableDeepCopy of the options: then each is decoded whole, so that the next
-// event heals what a program has changed against the rules. What a program changes after a single
-// read with client.UnsafeDisableDeepCopy stays in later versions; see [Options].Whole.
+// The versions of an object share what an event did not change. So if a program changes an object
+// that it has read with client.UnsafeDisableDeepCopy, which it must not do, later versions have the
+// change, too; see [Options].Whole. If the cache options disable deep copies of a kind, each
+// version of it is decoded whole, and the next event heals such a change.
 //
 // With LW=off in the environment the cache is controller-runtime's own, so that a deployment can go
-// back without a build.
+// back without a new build.
 func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return newCache(Options{}, config, opts)
 }
@@ -61,104 +61,109 @@ func NewCacheWith(o Options) cache.NewCacheFunc {
 	}
 }
 
-// Options are options of lw for the informers of a cache. The zero value is [NewCache]'s.
+// Options configure the informers of a cache. The zero value is that of [NewCache].
 type Options struct {
 	// Share lets objects share equal parts, as lw.HTTP.Share says. The cache's readers get deep
-	// copies, which share nothing, unless an option of controller-runtime says not to copy. Handlers,
-	// predicates and transforms get the objects themselves: a transform that changes the inside of
-	// a map, slice or pointer, rather than to replace it, would change other objects with it.
+	// copies, which share nothing, unless an option of controller-runtime disables them. Handlers,
+	// predicates and transforms get the objects themselves. A transform must replace a map, slice or
+	// pointer: if it changes what is inside, it changes other objects, too.
 	Share bool
-	// Drop names fields that no controller of the manager needs, as lw.HTTP.Drop says. All objects
-	// are without them: typed and unstructured ones, and metadata. A path that a typed object does
-	// not have is an error of its informer, which ends it.
+	// Drop names fields that no controller of the manager needs, as lw.HTTP.Drop says. Typed objects,
+	// unstructured ones and metadata all lack them. If a typed object has no such path, its informer
+	// ends with an error.
 	Drop []string
-	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions
-	// of an object share what did not change, but for kinds that are read without deep copies. That
-	// is safe for those who get deep copies. Handlers and predicates must not change the objects
-	// that they get in any case.
+	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions of
+	// an object share what did not change, unless the kind is read without deep copies. Handlers and
+	// predicates must not change the objects that they get in either case.
 	Whole bool
 
-	// Pack keeps the objects as the compressed bytes that the server has sent, as lw.Pack does: a
-	// small part of the memory, and no field and no object is missing. A Get decodes into the object
-	// of the caller, in the place of a copy; a List decodes one object after the other, and only those
-	// that its labels and its field match, of several fields those that the first matches. Handlers,
-	// predicates and functions of indexes get the objects decoded; so does a kind that is read without
-	// deep copies by UnsafeDisableDeepCopy of the cache's options. An object that a single read with
-	// client.UnsafeDisableDeepCopy returns is a copy all the same. Objects of a kind with a transform
-	// stay decoded. docs/memory.md says what it costs.
+	// Pack keeps the objects as the compressed bytes that the server has sent, as lw.Pack does. That
+	// takes a small part of the memory, and no field and no object is missing. docs/memory.md says
+	// what it costs.
+	//
+	// A Get decodes into the caller's object instead of copying. A List decodes one object after the
+	// other, and only those that match its labels and the first of its fields. Handlers, predicates
+	// and index functions get decoded objects. So do all readers of a kind whose deep copies the
+	// cache options disable. A single read with client.UnsafeDisableDeepCopy returns a copy all the
+	// same. Objects of a kind with a transform stay decoded.
 	Pack bool
-	// PackByObject says otherwise than Pack for some kinds. Keys are examples, as in ByObject.
+	// PackByObject overrides Pack for some kinds. Keys are examples, as in ByObject.
 	PackByObject map[client.Object]bool
 	// Limit bounds the memory of all packed objects of the cache, in bytes, as lw.PackLimit says. It
-	// implies Pack. A Get asks the server for an object that was let go, and fails as that request
-	// does, or with ctx; a List asks for those that its namespace and its labels select, some at the
-	// same time. By a field selector, and in a function of an index, an object that cannot be read is
-	// waited for, for up to a minute; a List that has waited in vain is an error. The old object of an
-	// update, in a handler or a predicate, may have its metadata alone. Default: all objects are kept.
+	// implies Pack. Default: no bound.
+	//
+	// A Get of an object that was let go asks the server for it, and returns the error of the request
+	// or of ctx. A List asks for those that its namespace and its labels select, several at a time. A
+	// field selector and an index function wait up to a minute for an object that cannot be read, and
+	// the List then returns an error. The old object of an update, in a handler or a predicate, may
+	// have its metadata alone.
 	Limit int64
 
-	// TellWrites shows what the server answers to a write of the manager's client when the client
-	// returns: to every read of the cache, by fields as well, and to handlers, predicates and what is
-	// derived from the informers. Nothing waits for a watch; see [clientgo.TellWrites] and [NotTold].
-	// Give the Options to [NewClient] as well.
+	// TellWrites makes own writes visible at once: when the manager's client returns, the answer of
+	// the server is in every read of the cache, and handlers, predicates and derived collections get
+	// it without waiting for a watch. See [clientgo.TellWrites] and [NotTold]. Give the Options to
+	// [NewClient] as well.
 	TellWrites bool
 
-	// OnDemand are examples of kinds of which the cache has those objects only that are read by their
-	// names, such as Secrets that users name: see lw.Wanted. The first Get of an object waits for one
-	// request, later ones read the copy, which a watch keeps new, and an absent one is NotFound at
-	// once. A List is an error. Controllers that watch the kind get the events of these objects. An
-	// example stands for the form that it has: typed, unstructured, or as metadata. A client with
-	// EnableReadYourWritesConsistency waits for an event of each write, which an object that nobody
-	// has read does not have: use TellWrites.
+	// OnDemand has examples of kinds of which the cache keeps only the objects that somebody reads by
+	// name, such as Secrets that users refer to; see lw.Wanted. The first Get of an object waits for
+	// one request. Later ones read the copy, which a watch keeps up to date; if there is no object,
+	// they return NotFound at once. A List is an error. Controllers that watch the kind get the events
+	// of the objects that the cache has. An example stands for its form: typed, unstructured, or
+	// metadata.
+	//
+	// A client with EnableReadYourWritesConsistency waits for an event of each write, and there is
+	// none of an object that nobody has read: use TellWrites instead.
 	OnDemand []client.Object
-	// OnDemandFor is how long an object of OnDemand is kept that nobody reads. Default: 30 minutes.
+	// OnDemandFor is how long the cache keeps an object of OnDemand that nobody reads. Default: 30
+	// minutes.
 	OnDemandFor time.Duration
-	// Namespaces are those whose objects the cache has, of all kinds that have namespaces but those of
-	// OnDemand. The set may change while the manager runs: one that is added is listed alone, and the
-	// objects of one that is removed are Deleted. One watch of each kind follows all namespaces, which
-	// the program must be allowed to read. A Get or a List in another namespace is an error, and one
-	// in a new namespace waits until that has been read. In one that was removed, Get says NotFound,
-	// as the Deletes have said, and the error of List is a reconcile.TerminalError: the requests of
-	// its objects end. It is in the place of the namespaces of cache.Options.
+	// Namespaces limits the cache to the objects of some namespaces, for all kinds that have
+	// namespaces and are not OnDemand. It replaces the namespaces of cache.Options. The set may change
+	// while the manager runs. A namespace that is added is listed alone, and a Get or a List in it
+	// waits for that list. The objects of a namespace that is removed are Deleted: a Get then returns
+	// NotFound, and the error of a List is a reconcile.TerminalError, so that the requests for its
+	// objects end. In any other namespace, a Get or a List is an error. One watch of each kind follows
+	// all namespaces, which the program must be allowed to read.
 	Namespaces *lw.NamespaceSet
 
-	// Kinds has the informers of kinds wait that nobody serves yet, as package kinds says: a manager
-	// starts before its CustomResourceDefinitions and outlives them, with For, Owns, Watches and
-	// IndexField of these kinds as they are. An informer of an absent kind is in step and empty, and
-	// makes no request. The cache runs the catalog; the zero one takes its server from the cache.
-	// Groups whose names have no dot, as Kubernetes' own, are asked for at once.
+	// Kinds lets a manager start before its CustomResourceDefinitions, and keep running when they go,
+	// as package kinds says. For, Owns, Watches and IndexField stay as they are. The informer of a
+	// kind that nobody serves is in sync and empty, and makes no request. The cache runs the catalog,
+	// and gives its server to a zero one. A group without a dot in its name is Kubernetes' own, and
+	// its informers do not wait.
 	//
-	// A cached Get of an absent kind is NotFound and a List is empty, if an informer was asked for, as
-	// a controller does. Else both are a NoKindMatchError, and so is every write: see [Mapper]. Where
-	// the cache is of some namespaces, a kind that comes without any is a failure of its informers,
-	// and no request.
+	// If there is an informer of an absent kind, as a controller makes one, a cached Get returns
+	// NotFound and a List is empty. Otherwise both return a NoKindMatchError, as every write does; see
+	// [Mapper]. If the cache is limited to some namespaces, the informers of a kind without namespaces
+	// fail, and make no request.
 	//
-	// nil: a manager ends where a kind is missing. So it does with LW=off.
+	// Default: nil. Then a manager ends if a kind is missing, as it does with LW=off.
 	Kinds *kinds.Catalog
 
-	// Reasons has the reconcilers of [Explain] know why they are called, and the Board show it.
+	// Reasons lets the reconcilers of [Explain] know why they are called, and the Board show it.
 	Reasons bool
 
-	// Board lists the informers of the cache while they run: give it to lwdebug.Handler for a page,
-	// and to prom.Collector for series, unless Metrics is set. Default: that of the process if
-	// Metrics is set, and else none.
+	// Board lists the informers of the cache while they run. Give it to lwdebug.Handler for a page,
+	// and to prom.Collector for series, unless Metrics is set. Default: the Board of the process if
+	// Metrics is set, and otherwise none.
 	Board *lw.Board
-	// Metrics is where the series of the Board are registered, once for each Board: metrics.Registry
-	// of controller-runtime, whose server then has them beside its own. Default: nowhere. A registry
-	// takes the series of one Board, so two caches with one registry have one Board.
+	// Metrics registers the series of the Board, once for each Board. With metrics.Registry of
+	// controller-runtime, the manager's server has them beside its own. A registry takes the series of
+	// one Board, so two caches with one registry need one Board. Default: no series.
 	Metrics prometheus.Registerer
-	// Name precedes the names of the informers, which are the kinds of their objects, with a slash:
-	// "tenant/Pod". It distinguishes the caches of two clusters.
+	// Name comes before the name of each informer, with a slash: "tenant/Pod". It tells apart the
+	// caches of two clusters.
 	Name string
 	// OnError is called once for every failure, with an *lw.Error, as that of lw.Options. The cache's
 	// DefaultWatchErrorHandler is called, too.
 	OnError func(err error)
-	// Logger gets the first sync and each recovery of an informer, in the place of klog. Failures go
-	// to the DefaultWatchErrorHandler, which logs them.
+	// Logger logs the first sync and each recovery of an informer. Default: klog. Failures go to the
+	// DefaultWatchErrorHandler, which logs them.
 	Logger *slog.Logger
-	// ByObject are settings of lw for the informers of some kinds. Keys are examples, as in
-	// cache.Options.ByObject, and hold for a kind in the form that the example has: typed,
-	// unstructured, or as metadata. A setting that is zero there is the one above.
+	// ByObject has settings of lw for the informers of some kinds. Keys are examples, as in
+	// cache.Options.ByObject, and stand for the kind in their form: typed, unstructured, or metadata.
+	// A setting that is zero is the one above.
 	ByObject map[client.Object]lw.Options
 }
 
