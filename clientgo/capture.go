@@ -55,8 +55,8 @@ type Decoder struct {
 	Drop     []string
 	Whole    bool
 	Standard bool
-	// Only names the fields to keep, as that of lw.HTTP does. A Decoder with Only is for informers of
-	// one type. What client-go decodes is whole.
+	// Only names the fields to keep, as lw.HTTP.Only does. A Decoder with Only is for informers of one
+	// type. Objects that client-go decodes are whole.
 	Only lw.Fields
 	// Scheme tells the kind of a typed object whose kind is not the name of its type. Nil: the kind
 	// is the name of the type.
@@ -69,27 +69,28 @@ type Decoder struct {
 	// methods KeyState and WaitForKey of [lw.Informer]. Nil: all.
 	Wanted lw.WantedSet
 	// Pack keeps the objects of informers as the compressed bytes that the server has sent, as
-	// [lw.Pack] does: a read, a handler and the function of an index get them decoded, and nobody else
-	// sees it. What client-go decodes is not packed, nor are the objects of [Decoder.Source], of a
+	// [lw.Pack] does. Readers, handlers and index functions get decoded objects, and need not know.
+	// The objects that client-go decodes are not packed, nor are those of [Decoder.Source], of a
 	// [Reflector] and of an informer with a transform. docs/memory.md says what it costs.
 	Pack bool
-	// Limit bounds the memory of packed objects, of all informers whose Decoders have the same one, as
-	// lw.PackLimit says. It implies Pack. A Get of an indexer asks the server for an object that was
-	// let go, for up to ten seconds, and returns an error that names it; so does a read by an index. A
-	// List, which has no error, waits as lw.Packed.Open does, and so does a handler for a new object.
-	// The old object of an update may have its metadata alone. The ListerWatcher is called by several
-	// goroutines. Nil: all objects are kept.
+	// Limit bounds the memory of the packed objects of all informers whose Decoders share it, as
+	// lw.PackLimit says. It implies Pack. Nil: no bound.
+	//
+	// A Get of an indexer, and a read by an index, ask the server for an object that was let go. They
+	// do so for up to ten seconds, and then return an error that names the object. A List, which
+	// returns no error, waits as lw.Packed.Open does, and so does a handler for a new object. The old
+	// object of an update may have its metadata alone. Several goroutines call the ListerWatcher.
 	Limit *lw.PackLimit
-	// Kinds has the informers wait whose resource nobody serves yet, as package kinds says: they are
-	// in step and empty, and make no request until the resource comes. They wait for their kind, if
-	// the example says it or its type in Scheme, and else for the resource that the ListerWatcher asks
-	// for. The server's own groups, whose names have no dot, are asked for at once, and so is a client
-	// that is none of [Capture], such as a fake. The caller runs the catalog. A zero one takes the
-	// server that the first informer asks, and informers of another server do not wait. Nil: none
-	// waits.
+	// Kinds lets informers wait for a resource that nobody serves yet, as package kinds says: they are
+	// in sync and empty, and make no request until it comes. An informer waits for its kind, if the
+	// example or its type in Scheme names one, and otherwise for the resource that the ListerWatcher
+	// asks for. Resources of groups without a dot in their names, which are Kubernetes' own, do not
+	// wait, nor do clients that [Capture] has not returned, such as fakes. The caller runs the
+	// catalog. A zero one takes the server that the first informer asks; informers of other servers do
+	// not wait. Nil: no informer waits.
 	Kinds *kinds.Catalog
-	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
-	// kinds of metadata objects. Then nothing is compared.
+	// Trust says that the ListerWatchers return what the server sends, and change at most the kinds of
+	// metadata objects. Then lw does not compare the first answers.
 	Trust bool
 }
 
