@@ -157,12 +157,20 @@ func TestRows(t *testing.T) {
 			w := newWorld(t)
 			w.run()
 			w.define(spec{plural: "widgets", kind: "Widget", versions: "v2 -v1"})
-			f := w.follow(widgetName, nil)
-			ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
-			defer cancel()
-			err := f.WaitForSync(ctx)
-			if err == nil || !strings.Contains(err.Error(), "serves v2 only") || w.asked("/widgets") != 0 {
-				t.Errorf("%v, %d requests", err, w.asked("/widgets"))
+			w.define(spec{plural: "gadgets", kind: "Gadget", versions: "-v1"})
+			for n, want := range map[kinds.Name]string{
+				widgetName:                     "the CRD widgets.example.com serves v2 only",
+				{Group: group, Kind: "Gadget"}: "the CRD gadgets.example.com serves no version",
+			} {
+				f := w.follow(n, nil)
+				ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+				defer cancel()
+				if err := f.WaitForSync(ctx); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v: %v, want %s", n, err, want)
+				}
+			}
+			if n := w.asked("/widgets") + w.asked("/gadgets"); n != 0 {
+				t.Errorf("%d requests", n)
 			}
 		},
 		"any version moves to a served one": func(t *testing.T) {
