@@ -95,6 +95,17 @@ func TestFound(t *testing.T) {
 				t.Errorf("calls: %v", calls)
 			}
 		},
+		"without rights, a discovery that has not changed is not sent again": func(t *testing.T) {
+			w, f := undiscovered(t, `{"items":[]}`)
+			time.Sleep(2 * time.Minute)
+			w.mu.Lock()
+			unchanged := w.unchanged
+			w.mu.Unlock()
+			if n := w.discoveries(); unchanged < n/2 {
+				t.Errorf("%d of %d answers were not sent", unchanged, n)
+			}
+			f.is(t, true, "discovery has no example.com/v1 Widget", 0)
+		},
 		"made again, and withdrawn, while the definitions cannot be read": func(t *testing.T) {
 			w, f := served(t, widgets)
 			f.take()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +84,8 @@ type world struct {
 	urls   []string      // of all requests
 	groups string        // "", or what discovery answers at /apis
 	late   time.Duration // how long that takes
+
+	unchanged int // such answers that were not sent again
 }
 
 // A tester is a testing.T or a rapid.T.
@@ -104,9 +107,16 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.saw(r.URL.Path)
 	}
 	if groups != "" && r.URL.Path == "/apis" {
-		kind := []string{"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": kind},
-			Body: io.NopCloser(strings.NewReader(groups))}, nil
+		tag := strconv.Quote(groups)
+		if r.Header.Get("If-None-Match") == tag {
+			w.mu.Lock()
+			w.unchanged++
+			w.mu.Unlock()
+			return &http.Response{StatusCode: http.StatusNotModified, Body: http.NoBody}, nil
+		}
+		header := http.Header{"Etag": {tag},
+			"Content-Type": {"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}}
+		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(groups))}, nil
 	}
 	return w.server.Client().Transport.RoundTrip(r)
 }

@@ -51,6 +51,8 @@ var kindBugs = []bug{
 		{"kinds discovery.stateOf", `d.answered.Sub(e.missing) < goneAfter`, `false`}}},
 	{"kinds: an old answer of discovery is the end of a kind", "TestFound", "./kinds", []edit{
 		{"kinds discovery.stateOf", `d.answered.Sub(e.missing) < goneAfter`, `time.Since(e.missing) < goneAfter`}}},
+	{"kinds: discovery is sent again, though it has not changed", "TestFound", "./kinds", []edit{
+		{"kinds discovery.get", `tag != ""`, `false`}}},
 	{"kinds: nobody asks for another scope", "TestFound", "./kinds", []edit{
 		{"kinds gate.refusal", `g.catalog.refused(__)`, ``}}},
 	{"kinds: a kind is absent whose APIService discovery has nothing of yet", "TestCatalogRows", "./kinds", []edit{
