@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/pace"
 	"github.com/go-lw/lw/internal/request"
 )
 
@@ -190,8 +191,8 @@ func (c *Catalog) endedAfter(n Name, made, version string) bool {
 }
 
 // reach waits until the catalog knows the definitions as they were at version; "" means as they are
-// now. After a minute it no longer waits for version, which may be of another storage. The error is
-// that of ctx.
+// now, and the error is that of a server that does not answer. After a minute reach no longer waits
+// for version, which may be of another storage. Otherwise the error is that of ctx.
 func (c *Catalog) reach(ctx context.Context, version string) error {
 	c.mu.Lock()
 	inf := c.crds
@@ -200,7 +201,10 @@ func (c *Catalog) reach(ctx context.Context, version string) error {
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if version == "" {
-			version, _ = inf.CatchUp(short)
+			var err error
+			if version, err = inf.CatchUp(short); pace.IsBusy(err) || pace.IsNetwork(err) {
+				return err
+			}
 		}
 		_ = inf.WaitForResourceVersion(short, version)
 	}

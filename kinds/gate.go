@@ -181,10 +181,17 @@ func (g *gate[T]) Hints() (h lw.SourceHints) {
 	if has := h.StillHas; has != nil {
 		h.StillHas = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
 			is, err := has(ctx, obj, version)
-			if err == nil && !is && g.replaced(ctx, g.recall(ctx)) {
-				err = fmt.Errorf("kinds: %s is of a definition that is gone: %w", g.name, errors.ErrUnsupported)
+			if err != nil || is {
+				return is, err
 			}
-			return is, err
+			gone, err := g.replaced(ctx, g.recall(ctx))
+			if err != nil {
+				return false, fmt.Errorf("kinds: %s: whether its definition is gone: %w", g.name, err)
+			}
+			if gone {
+				return false, fmt.Errorf("kinds: %s is of a definition that is gone: %w", g.name, errors.ErrUnsupported)
+			}
+			return false, nil
 		}
 	}
 	if s.stand == served {
@@ -317,8 +324,12 @@ func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.List
 
 // replaced reports whether the definition that the last list was of is gone. It first waits until
 // the catalog has caught up with the server.
-func (g *gate[T]) replaced(ctx context.Context, m *memory) bool {
-	return m != nil && isDefinition(m.made) && g.catalog.reach(ctx, "") == nil && g.catalog.Served(g.name).made != m.made
+func (g *gate[T]) replaced(ctx context.Context, m *memory) (bool, error) {
+	if m == nil || !isDefinition(m.made) {
+		return false, nil
+	}
+	err := g.catalog.reach(ctx, "")
+	return err == nil && g.catalog.Served(g.name).made != m.made, err
 }
 
 // renewed reports whether a 410 is the first one after recent news of the kind, which has not
@@ -459,7 +470,7 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 		if g.renewed(t, m) {
 			return fmt.Errorf("%w: %w", request.ErrRenewed, err)
 		}
-		if g.replaced(ctx, m) {
+		if gone, _ := g.replaced(ctx, m); gone {
 			return request.ErrMoved
 		}
 	}

@@ -346,6 +346,25 @@ func TestRows(t *testing.T) {
 				t.Errorf("the server went back in time %d times; calls: %s", f.Status().Epoch, diff)
 			}
 		},
+		"gone and made again while the server is away, and the catalog gets no answer for a minute": func(t *testing.T) {
+			for _, effect := range []lwtest.Effect{lwtest.Fail(apierrors.NewServiceUnavailable("etcd")), lwtest.Reset()} {
+				w, f := served(t, widgets)
+				w.server.SetDown(true)
+				time.Sleep(time.Minute)
+				w.undefine(widgets)
+				w.define(widgets)
+				create(t, w.objects("widgets"), "a", "y")
+				w.server.Inject(lwtest.Fault{Plural: "customresourcedefinitions", Times: -1, Effect: effect})
+				w.server.SetDown(false)
+				time.Sleep(time.Minute)
+				w.server.Clear()
+				time.Sleep(5 * time.Minute)
+				if diff := cmp.Diff([]string{"add y", "delete x"}, f.take()); diff != "" || f.Status().Epoch != 0 {
+					t.Errorf("the server went back in time %d times; calls: %s", f.Status().Epoch, diff)
+				}
+				w.stop()
+			}
+		},
 		"gone and made again in 1 ms": func(t *testing.T) {
 			w, f := served(t, widgets)
 			w.undefine(widgets)
