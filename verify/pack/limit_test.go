@@ -124,10 +124,11 @@ func testPackLimit[T lw.Object](t *testing.T, accept string) {
 			if diff := cmp.Diff(plain, got); diff != "" {
 				t.Errorf("(-plain +packed):\n%s", diff)
 			}
-			if now := l.limit.Usage(); now.Requests < uint64(u.LetGo) || now.Requests > 30 || now.Bytes > l.limit.Bytes*3/4 ||
-				now.Failed+now.Gone != 0 {
+			now := l.limit.Usage()
+			if now.Requests < uint64(u.LetGo) || now.Requests > 30 || now.Bytes > l.limit.Bytes*3/4 || now.Failed+now.Gone != 0 {
 				t.Errorf("after reading all: %+v", now)
 			}
+			rig.Same(t, "what the status says of it", &now, l.inf.Status().Packed)
 			n := 0
 			for p := range byNode.Lookup("3") {
 				if _, err := p.OpenContext(t.Context()); err != nil {
