@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"runtime"
 	"slices"
@@ -130,6 +132,27 @@ func testPackOpens[T lw.Object](t *testing.T, accept string) {
 	}
 	if len(plain) > 0 {
 		t.Errorf("%d are missing", len(plain))
+	}
+}
+
+// A UID that is too long to stand beside the packed bytes is read from these.
+func TestPackLongUID(t *testing.T) {
+	uid := strings.Repeat("u", 300)
+	body := `{"kind":"CarpList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"pond",` +
+		`"name":"koi","resourceVersion":"5","uid":"` + uid + `"}}]}`
+	client := &http.Client{Transport: rig.RoundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(body))}, nil
+	})}
+	for name, opts := range map[string]lw.PackOptions{"all": {}, "with a limit": {Limit: &lw.PackLimit{Bytes: 1}}} {
+		src := lw.Pack(&lw.HTTP[*carp.Carp]{URL: "http://server/carps", Client: client}, opts)
+		var got []string
+		_, err := src.List(t.Context(), metav1.ListOptions{}, func(p *lw.Packed[*carp.Carp], err error) error {
+			got = append(got, string(p.GetUID()), p.GetResourceVersion(), string(p.Open().UID), p.GetName())
+			return err
+		})
+		rig.OK(t, err)
+		rig.Same(t, name, []string{uid, "5", uid, "koi"}, got)
 	}
 }
 
