@@ -128,9 +128,16 @@ var doorBugs = []bug{
 	{"registry: a version in a creation counts before what is wrong", "TestFunctions", "./internal/registry", []edit{
 		{"internal/registry Write.create", `err == nil && version != "" && __`, `version != "" && version != "0"`}}},
 	{"registry: no rule is asked about a value out of bounds", "TestValuesAndRules", "./internal/registry", []edit{
-		{"internal/registry/values Values.AsksRules", `v.rules && __`, `false`}}},
+		{"internal/registry/values Values.Rules", `return errs, true`, `return errs, false`}}},
 	{"registry: what a rule says hides what is wrong with a value", "TestValuesAndRules", "./internal/registry", []edit{
-		{"internal/registry Write.validate", `err = besides(wrong, err)`, `_ = wrong`}}},
+		{"internal/registry Write.ask", `err = besides(wrong, err)`, `_ = wrong`}}},
+	{"registry: what is wrong with the values hides what is wrong with the metadata", "TestAllThatIsWrong", "./internal/registry", []edit{
+		{"internal/registry Write.checkValues", `append(wrong, k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus)...)`,
+			`k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus)`}}},
+	{"registry: an object within another needs no kind", "TestAllThatIsWrong", "./internal/registry", []edit{
+		{"internal/registry/values Values.Check", `v.objects && !onlyStatus`, `false`}}},
+	{"registry: the metadata of an object within another has any fields", "TestEmbeddedMetadata", "./internal/registry", []edit{
+		{"internal/registry pruneValue", `pruneMeta(v, at, unknown)`, ``}}},
 	{"lwenvtest: who makes a policy need not be allowed to read its parameters", "TestPolicies", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin asker.Authorize", `return running.may.Authorize(ctx, of)`, `return authorizer.DecisionAllow, "", nil`}}},
 	{"lwenvtest: the server itself is a user whom nobody knows", "TestPolicies", "./cmd/lwenvtest/internal/builtin", []edit{
