@@ -104,32 +104,37 @@ func pruneValue(value any, schema document, path string, unknown *[]error) {
 			pruneValue(v[i], items, path+"["+strconv.Itoa(i)+"]", unknown)
 		}
 	case map[string]any:
-		properties, _ := schema["properties"].(document)
-		others, some := schema["additionalProperties"]
-		all, _ := others.(document)
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			at := name
 			if path != "" {
 				at = path + "." + name
 			}
-			property, known := properties[name].(document)
-			if !known && some && others != false {
-				property, known = all, true
-			}
-			switch {
-			case schema[embeds] == true && name == "metadata" && v[name] != nil:
-				pruneMeta(v, at, unknown)
-			case known && v[name] == nil && property != nil && property["nullable"] != true:
-				delete(v, name) // as what is not there
-			case schema[embeds] == true && (name == "apiVersion" || name == "kind" || name == "metadata"):
-			case known:
-				pruneValue(v[name], property, at, unknown)
-			case schema[preserves] == true:
-			default:
-				delete(v, name)
-				*unknown = append(*unknown, fmt.Errorf("unknown field %q", at))
-			}
+			pruneMember(v, name, schema, at, unknown)
 		}
+	}
+}
+
+// pruneMember prunes the member name of an object, which stands at the path at.
+func pruneMember(object map[string]any, name string, schema document, at string, unknown *[]error) {
+	properties, _ := schema["properties"].(document)
+	property, known := properties[name].(document)
+	if others, some := schema["additionalProperties"]; !known && some && others != false {
+		property, _ = others.(document)
+		known = true
+	}
+	within := schema[embeds] == true
+	switch {
+	case within && name == "metadata" && object[name] != nil:
+		pruneMeta(object, at, unknown)
+	case known && object[name] == nil && property != nil && property["nullable"] != true:
+		delete(object, name) // as what is not there
+	case within && (name == "apiVersion" || name == "kind" || name == "metadata"):
+	case known:
+		pruneValue(object[name], property, at, unknown)
+	case schema[preserves] == true:
+	default:
+		delete(object, name)
+		*unknown = append(*unknown, fmt.Errorf("unknown field %q", at))
 	}
 }
 

@@ -137,7 +137,7 @@ var doorBugs = []bug{
 	{"registry: an object within another needs no kind", "TestAllThatIsWrong", "./internal/registry", []edit{
 		{"internal/registry/values Values.Check", `v.objects && !onlyStatus`, `false`}}},
 	{"registry: the metadata of an object within another has any fields", "TestEmbeddedMetadata", "./internal/registry", []edit{
-		{"internal/registry pruneValue", `pruneMeta(v, at, unknown)`, ``}}},
+		{"internal/registry pruneMember", `pruneMeta(object, at, unknown)`, ``}}},
 	{"lwenvtest: who makes a policy need not be allowed to read its parameters", "TestPolicies", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin asker.Authorize", `return running.may.Authorize(ctx, of)`, `return authorizer.DecisionAllow, "", nil`}}},
 	{"lwenvtest: the server itself is a user whom nobody knows", "TestPolicies", "./cmd/lwenvtest/internal/builtin", []edit{
