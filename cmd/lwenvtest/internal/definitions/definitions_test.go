@@ -230,10 +230,15 @@ func TestObjects(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, got, want string }{
 		{"a rule", create("a", `,"spec":{"size":10}`), "422 Crew.example.com \"a\" is invalid: spec: Invalid value: a crew has less than ten"},
-		{"a value", create("a", `,"spec":{"size":-1}`), "422 Crew.example.com \"a\" is invalid: spec.size: Invalid value: -1"},
+		{"a value, which is the scale's as well", create("a", `,"spec":{"size":-1}`),
+			`422 Crew.example.com "a" is invalid: [spec.size: Invalid value: -1: spec.size in body should be greater than or ` +
+				`equal to 0, .spec.size: Invalid value: "-1": should be a non-negative integer`},
 		{"a value and a rule", create("a", `,"spec":{"size":10,"tags":["x","x"]}`),
 			`422 Crew.example.com "a" is invalid: [spec.tags[1]: Duplicate value: "x", spec: Invalid value: a crew has less than`},
-		{"a type", create("a", `,"spec":{"size":"x"}`), "422 Crew.example.com \"a\" is invalid: [spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\", <nil>: Invalid value: null: some validation rules were not checked"},
+		{"a type", create("a", `,"spec":{"size":"x"}`),
+			`422 Crew.example.com "a" is invalid: [spec.size: Invalid value: "string": spec.size in body must be of type ` +
+				`integer: "string", .spec.size: Invalid value: "\"x\"": should be a non-negative integer that is less than or ` +
+				`equal to 2147483647, <nil>: Invalid value: null: some validation rules were not checked`},
 		{"a set", create("a", `,"spec":{"tags":["x","x"]}`), "422 Crew.example.com \"a\" is invalid: spec.tags[1]: Duplicate value: \"x\""},
 		{"defaults and pruning", create("a", `,"spec":{"name":"a","other":1}`), `{"name":"a","size":3}`},
 		{"a rule of transitions", patch(`{"spec":{"name":"b"}}`, "spec"),
