@@ -470,7 +470,7 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 		if g.renewed(t, m) {
 			return fmt.Errorf("%w: %w", request.ErrRenewed, err)
 		}
-		if gone, _ := g.replaced(ctx, m); gone {
+		if gone, _ := g.replaced(ctx, m); gone { // without an answer, 410 leads to a list as well
 			return request.ErrMoved
 		}
 	}

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -138,15 +137,11 @@ func pruneMember(object map[string]any, name string, schema document, at string,
 	}
 }
 
-// pruneMeta takes from the metadata of an object within another what metadata has not, whatever the
+// pruneMeta removes the unknown fields of the metadata of an object within another, whatever the
 // schema says of it.
 func pruneMeta(object map[string]any, at string, unknown *[]error) {
-	data, err := json.Marshal(object["metadata"])
-	if err != nil {
-		return
-	}
 	var m metav1.ObjectMeta
-	strict, err := kjson.UnmarshalStrict(data, &m)
+	strict, err := kjson.UnmarshalStrict(mustJSON(object["metadata"]), &m)
 	if err != nil {
 		return // the check of values says so
 	}

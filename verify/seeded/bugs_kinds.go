@@ -78,9 +78,9 @@ var kindBugs = []bug{
 	{"kinds: news end no pause after a question", "TestFound", "./kinds", []edit{
 		{"kinds gate.end", `g.memory(ctx)`, `g.recall(ctx)`}}},
 	{"kinds: the witness of a definition that is gone is believed", "TestRows", "./kinds", []edit{
-		{"kinds gate.Hints", `g.replaced(__)`, `false`}}},
+		{"kinds gate.Hints", `g.replaced(__)`, `false, error(nil)`}}},
 	{"kinds: a version of a definition that is gone is a failure", "TestRows|TestAround", "./kinds", []edit{
-		{"kinds gate.watch", `g.replaced(__)`, `false`}}},
+		{"kinds gate.watch", `g.replaced(__)`, `false, error(nil)`}}},
 	{"kinds: what is wanted of a kind that nobody serves is a failure", "TestAround", "./kinds", []edit{
 		{". hub.admit", `at == 0 && !none`, `at == 0 && (!none || true)`}}},
 	{"kinds: objects are lent between decoders", "TestLends", "./kinds", []edit{

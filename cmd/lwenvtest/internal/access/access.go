@@ -80,7 +80,7 @@ func New(o Options) (*Access, error) {
 	}
 	static := map[string]*user.DefaultInfo{}
 	for token, u := range o.Tokens {
-		static[token] = infoOf(u)
+		static[token] = &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 	}
 	a.tokens = tokenunion.New(
 		authenticator.WrapAudienceAgnosticToken(a.audiences(), tokenfile.New(static)), a.issuer,
@@ -145,7 +145,3 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 
 // Authorizer returns what says who may do what.
 func (a *Access) Authorizer() authorizer.Authorizer { return authorizer.AuthorizerFunc(a.authorize) }
-
-func infoOf(u lwtest.User) *user.DefaultInfo {
-	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
-}

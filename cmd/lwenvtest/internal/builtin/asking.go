@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
@@ -77,31 +78,30 @@ func (a asker) Get(ctx context.Context, name string, opts metav1.GetOptions) (*c
 // GetValidatingAdmissionPolicy returns a policy as strategies see it.
 func (a asker) GetValidatingAdmissionPolicy(ctx context.Context, name string) (
 	*admissionregistration.ValidatingAdmissionPolicy, error) {
-	running := a.plugins.chain()
-	if running == nil {
-		return nil, errNotStarted
-	}
-	got, err := running.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
-	return internal[*admissionregistration.ValidatingAdmissionPolicy](got, err)
+	return read[*admissionregistration.ValidatingAdmissionPolicy](a, func(c kubernetes.Interface) (runtime.Object, error) {
+		return c.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
+	})
 }
 
 // GetMutatingAdmissionPolicy returns a policy as strategies see it.
 func (a asker) GetMutatingAdmissionPolicy(ctx context.Context, name string) (
 	*admissionregistration.MutatingAdmissionPolicy, error) {
-	running := a.plugins.chain()
-	if running == nil {
-		return nil, errNotStarted
-	}
-	got, err := running.client.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
-	return internal[*admissionregistration.MutatingAdmissionPolicy](got, err)
+	return read[*admissionregistration.MutatingAdmissionPolicy](a, func(c kubernetes.Interface) (runtime.Object, error) {
+		return c.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
+	})
 }
 
-// internal returns the internal object of one that was read.
-func internal[T runtime.Object](read runtime.Object, err error) (out T, _ error) {
+// read returns the internal object of the one that get returns.
+func read[T runtime.Object](a asker, get func(c kubernetes.Interface) (runtime.Object, error)) (out T, err error) {
+	running := a.plugins.chain()
+	if running == nil {
+		return out, errNotStarted
+	}
+	got, err := get(running.client)
 	if err != nil {
 		return out, err
 	}
-	made, err := legacyscheme.Scheme.ConvertToVersion(read, runtime.InternalGroupVersioner)
+	made, err := legacyscheme.Scheme.ConvertToVersion(got, runtime.InternalGroupVersioner)
 	if err != nil {
 		return out, err
 	}

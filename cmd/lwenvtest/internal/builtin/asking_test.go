@@ -33,13 +33,13 @@ func asked(t *testing.T) (jane, own kubernetes.Interface, notes *[]string) {
 	}))
 	t.Cleanup(front.Close)
 	notes = new([]string)
-	may := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		*notes = append(*notes, strings.Join([]string{a.GetUser().GetName(), a.GetVerb(), a.GetAPIGroup(), a.GetAPIVersion(),
-			a.GetResource(), a.GetNamespace(), a.GetName()}, " "))
+	deny := func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		*notes = append(*notes, strings.Join([]string{a.GetUser().GetName(), a.GetVerb(), a.GetAPIGroup(),
+			a.GetAPIVersion(), a.GetResource(), a.GetNamespace(), a.GetName()}, " "))
 		return authorizer.DecisionDeny, "", nil
-	})
+	}
 	config := &rest.Config{Host: s.URL(), Transport: s.Client().Transport, QPS: -1}
-	if err := p.Start(t.Context(), config, may); err != nil {
+	if err := p.Start(t.Context(), config, authorizer.AuthorizerFunc(deny)); err != nil {
 		t.Fatal(err)
 	}
 	var clients [2]kubernetes.Interface
@@ -84,7 +84,8 @@ func TestPolicies(t *testing.T) {
 	}
 	bound := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
 	bound.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: "a", ParamRef: &admissionv1.ParamRef{Namespace: "n", Name: "c", ParameterNotFoundAction: new(admissionv1.DenyAction)},
+		PolicyName: "a", ParamRef: &admissionv1.ParamRef{Namespace: "n", Name: "c",
+			ParameterNotFoundAction: new(admissionv1.DenyAction)},
 	}
 	_, err = jane.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, bound, create)
 	invalid(t, "a binding", err, "spec.validationActions: Required value")
@@ -98,8 +99,10 @@ func TestPolicies(t *testing.T) {
 	invalid(t, "no mutation", err, "spec.mutations: Required value")
 	mutating.Spec.ReinvocationPolicy = admissionv1.NeverReinvocationPolicy
 	mutating.Spec.Mutations = []admissionv1.Mutation{{
-		PatchType:          admissionv1.PatchTypeApplyConfiguration,
-		ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: `Object{metadata: Object.metadata{labels: {"a": "b"}}}`},
+		PatchType: admissionv1.PatchTypeApplyConfiguration,
+		ApplyConfiguration: &admissionv1.ApplyConfiguration{
+			Expression: `Object{metadata: Object.metadata{labels: {"a": "b"}}}`,
+		},
 	}}
 	_, err = jane.AdmissionregistrationV1().MutatingAdmissionPolicies().Create(ctx, mutating, create)
 	invalid(t, "parameters", err, "spec.paramKind: Forbidden: user")
@@ -122,7 +125,9 @@ func TestPolicies(t *testing.T) {
 func TestClaims(t *testing.T) {
 	_, own, _ := asked(t)
 	ctx, create := t.Context(), metav1.CreateOptions{}
-	for name, labels := range map[string]map[string]string{"n": nil, "admin": {resourcev1.DRAAdminNamespaceLabelKey: "true"}} {
+	for name, labels := range map[string]map[string]string{
+		"n": nil, "admin": {resourcev1.DRAAdminNamespaceLabelKey: "true"},
+	} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 		if _, err := own.CoreV1().Namespaces().Create(ctx, ns, create); err != nil {
 			t.Fatal(err)
@@ -144,7 +149,8 @@ func TestClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exactly := made.Spec.Devices.Requests[0].Exactly; exactly.AllocationMode != resourcev1.DeviceAllocationModeExactCount || exactly.Count != 1 {
+	exactly := made.Spec.Devices.Requests[0].Exactly
+	if exactly.AllocationMode != resourcev1.DeviceAllocationModeExactCount || exactly.Count != 1 {
 		t.Errorf("a claim with its defaults: %+v", exactly)
 	}
 	made.Spec = devices("others", true)
